@@ -28,7 +28,15 @@ struct answer {
 		bool followers;
 	} * leaders;
 	size_t leaders_room;
-	bool strays;	    /* events whose steps are in another file */
+	bool strays; /* events whose steps are in another file */
+	/* Of rows by number: the step rows that they are for, and the one after the last that was found: the
+	 * files of a run have the same steps, in one order. */
+	struct step_place {
+		bool known;
+		signed char section, device;
+		int64_t step, rank;
+	} * place;
+	size_t place_room, next_place;
 	uint32_t rows_most; /* before it is looked again whether they are too many for percentiles */
 	/* Rows whose durations are read, and the lower bits of their steps; NULL: the rows are made. */
 	const uint8_t *needs;

@@ -270,37 +270,80 @@ static bool is_enough(struct answer *answer, const struct pfw_trace_file *file,
 	       table_lacks(answer, "self times of calls inside calls");
 }
 
-static void make_step_key(struct answer *answer, const struct pfw_table_step_row *row)
+static bool is_place(const struct step_place *a, const struct step_place *b)
+{
+	return a->known && a->step == b->step && a->section == b->section &&
+	       a->device == b->device && a->rank == b->rank;
+}
+
+/* The number of a row of a step of the file; with `add` it is added if there is none.  Negative: none, or
+ * -ENOMEM. */
+static int64_t find_step(struct answer *answer, enum pfw_table_section section, int device,
+			 int64_t step, bool add)
 {
 	static const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
+	const struct step_place place = {
+		.known = true,
+		.section = (signed char)section,
+		.device = (signed char)device,
+		.step = step,
+		.rank = table_bits(answer->options) & TABLE_BIT(TABLE_RANK) ? answer->rank : 0
+	};
+	struct pfw_averages *rows = &answer->table->rows;
+	struct pfw_table_key *key = &answer->key;
+	int64_t number = (int64_t)answer->next_place;
 
-	answer->step.section = row->section;
-	answer->step.device = row->device;
-	answer->step.name.at = "";
-	answer->step.step = row->step;
-	table_key_fields(&answer->key, answer->options, &answer->step, &entry, answer->rank);
+	if (answer->next_place >= answer->place_room ||
+	    !is_place(&answer->place[answer->next_place], &place)) {
+		answer->step.section = section;
+		answer->step.device = device;
+		answer->step.name.at = "";
+		answer->step.step = step;
+		table_key_fields(key, answer->options, &answer->step, &entry, answer->rank);
+		number = key->failed ? -ENOMEM
+			 : add	     ? pfw_table_key_row(key, rows)
+				     : pfw_averages_find(rows, key->text, key->bytes);
+		if (number < 0)
+			return number;
+		if (PFW_REACH(answer->place, (size_t)number, answer->place_room))
+			return -ENOMEM;
+		answer->place[number] = place;
+	}
+	answer->next_place = (size_t)number + 1;
+	return number;
 }
 
 static int add_step(void *user, const struct pfw_table_step_row *row)
 {
 	struct answer *answer = user;
-	struct pfw_average *into;
-	struct pfw_tally sums = { 0 };
 	int64_t number;
 
 	if (row->section != PFW_TABLE_IO && table_asks_step_kinds(answer->options))
 		return 0; /* table_add_kind() adds them */
-	if (pfw_table_step_sums(row, &sums))
-		return -EBADMSG;
-	make_step_key(answer, row);
-	number = pfw_table_key_row(&answer->key, &answer->table->rows);
+	number = find_step(answer, row->section, row->device, row->step, true);
 	if (number < 0)
 		return -ENOMEM;
-	into = &answer->table->rows.row[number];
-	pfw_tally_merge(&into->sums, &sums);
-	if (row->section != PFW_TABLE_IO || answer->table->late || answer->table->too_many)
+	pfw_tally_merge(&answer->table->rows.row[number].sums, &row->sums);
+	return 0;
+}
+
+/* The durations of a step's calls, if they are needed. */
+static int add_durations(void *user, int64_t step, struct pfw_varints durations)
+{
+	struct answer *answer = user;
+	uint64_t bit = (uint64_t)step % STEP_BITS;
+	int64_t number;
+
+	/* Most steps have no row that is shown. */
+	if (answer->steps && !(answer->steps[bit / 8] >> bit % 8 & 1))
 		return 0;
-	return pfw_table_add_durations(&into->durations, row->durations);
+	number = find_step(answer, PFW_TABLE_IO, 0, step, false);
+	if (number < 0)
+		return number == -ENOMEM ? -ENOMEM : answer->needs ? 0 : -EBADMSG;
+	return !answer->needs || answer->needs[number]
+		       ? pfw_table_add_durations(&answer->table->rows.row[number].durations,
+						 durations)
+		       : 0;
 }
 
 /* Note whose steps the events of a file may be in.  Returns as table_add_names(). */
@@ -329,8 +372,11 @@ static int add_steps(struct answer *answer, struct pfw_index *index,
 	struct pfw_table_step_rows rows = { .user = answer,
 					    .row = add_step,
 					    .kind = kinds ? table_add_kind : NULL };
+	struct pfw_table_step_durations durations = { answer, add_durations };
 	int error = pfw_table_steps_from_index(index, &rows);
 
+	if (!error && !answer->table->late && !answer->table->too_many)
+		error = pfw_table_durations_from_index(index, &durations);
 	answer->table->says |= rows.says;
 	if (error)
 		return error == -ENOMEM ? error
@@ -516,32 +562,13 @@ static bool is_late(const struct table_options *options)
 	       !table_columns_sort_by_percentile(options);
 }
 
-static int add_durations(void *user, const struct pfw_table_step_row *row)
-{
-	struct answer *answer = user;
-	uint64_t bit = (uint64_t)row->step % STEP_BITS;
-	int64_t number;
-
-	/* Most steps have no row that is shown. */
-	if (row->section != PFW_TABLE_IO || !(answer->steps[bit / 8] >> bit % 8 & 1))
-		return 0;
-	make_step_key(answer, row);
-	if (answer->key.failed)
-		return -ENOMEM;
-	number = pfw_averages_find(&answer->table->rows, answer->key.text, answer->key.bytes);
-	return number >= 0 && answer->needs[number]
-		       ? pfw_table_add_durations(&answer->table->rows.row[number].durations,
-						 row->durations)
-		       : 0;
-}
-
 static int read_durations(struct answer *answer)
 {
 	const struct pfw_traces *traces = answer->table->traces;
 	int error = 0;
 
 	for (size_t i = 0; i < traces->count && !error; i++) {
-		struct pfw_table_step_rows rows = { .user = answer, .row = add_durations };
+		struct pfw_table_step_durations durations = { answer, add_durations };
 		struct pfw_index *index;
 
 		if (!takes_part(answer->options, &traces->file[i]))
@@ -550,7 +577,7 @@ static int read_durations(struct answer *answer)
 		if (error)
 			break;
 		answer->rank = traces->file[i].head.rank;
-		error = pfw_table_steps_from_index(index, &rows);
+		error = pfw_table_durations_from_index(index, &durations);
 		pfw_index_close(index);
 	}
 	return error;
@@ -590,6 +617,7 @@ int table_read_durations(struct table *table, const struct table_options *option
 		error = read_durations(&answer);
 	}
 	pfw_table_key_release(&answer.key);
+	free(answer.place);
 	free(needs);
 	return error;
 }
@@ -647,6 +675,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 	pfw_text_ids_release(&answer.hosts);
 	pfw_text_ids_release(&answer.ranks);
 	free(answer.leaders);
+	free(answer.place);
 	if (answered > 0)
 		survey_tell_problems(options->survey);
 	if (answered <= 0) {

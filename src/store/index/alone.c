@@ -62,12 +62,13 @@ int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *byte
 	sqlite3 *db = NULL;
 	int error = open_copy(&db, index);
 
+	_Static_assert(PFW_INDEX_STATE == 4, "the rows that are deleted");
 	if (!error)
 		error = pfw_index_error(
 			sqlite3_exec(db,
 				     "PRAGMA temp_store=MEMORY; DELETE FROM block;"
 				     "DELETE FROM block_holds; DELETE FROM point;"
-				     "DELETE FROM part WHERE block > (SELECT blocks + 1 FROM meta);"
+				     "DELETE FROM part WHERE block = (SELECT blocks + 4 FROM meta);"
 				     "UPDATE meta SET trace_bytes = blocks, first_bytes = 0,"
 				     " first_crc = 0, last_bytes = 0, last_crc = 0; VACUUM",
 				     NULL, NULL, NULL));

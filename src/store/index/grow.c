@@ -52,7 +52,7 @@ static int check_totals(struct pfw_index *older)
 		if (can_resume(older, kind))
 			continue;
 		if (!kind->untouched || !kind->untouched(&total) ||
-		    (kind->more &&
+		    (kind->more[0] &&
 		     pfw_index_parts(older, kind, PFW_INDEX_MORE, &total, take_nothing)))
 			error = -ENOTSUP;
 	}

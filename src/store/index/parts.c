@@ -120,7 +120,7 @@ struct ending {
 	_Atomic size_t left; /* kinds without them */
 	struct ended {
 		bool made;
-		struct pfw_blob state, end, more;
+		struct pfw_blob state, end, more[PFW_INDEX_MORES];
 		int error;
 	} of[PFW_INDEX_KINDS_MAX];
 };
@@ -137,8 +137,8 @@ static void end_kind(struct ending *ending, size_t number)
 	if (kind->state && ending->grows)
 		error = kind->state(file, &ended->state, STATE_BYTES + ending->writer->lines);
 	error = error ? error : kind->end(file, &ended->end);
-	if (!error && kind->more)
-		error = kind->more(file, &ended->more);
+	for (unsigned i = 0; i < PFW_INDEX_MORES && kind->more[i] && !error; i++)
+		error = kind->more[i](file, &ended->more[i]);
 	ended->made = true;
 	ended->error = error;
 	/* The next one needs memory, too. */
@@ -167,11 +167,15 @@ static int put_ended(struct pfw_index_writer *writer, size_t number, struct ende
 	if (!error && (ended->state.bytes || ended->state.failed))
 		error = put_part(writer, number, block + PFW_INDEX_STATE, &ended->state);
 	error = error ? error : put_part(writer, number, block + PFW_INDEX_END, &ended->end);
-	if (error || !pfw_index_kind_table[number]->more)
-		return error;
-	if (writer->grows && ended->more.bytes)
-		return -EAGAIN;
-	return put_part(writer, number, block + PFW_INDEX_MORE, &ended->more);
+	for (unsigned i = 0; i < PFW_INDEX_MORES && !error; i++) {
+		if (!pfw_index_kind_table[number]->more[i])
+			break;
+		error = writer->grows && ended->more[i].bytes
+				? -EAGAIN
+				: put_part(writer, number, block + PFW_INDEX_MORE + i,
+					   &ended->more[i]);
+	}
+	return error;
 }
 
 int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
@@ -190,7 +194,8 @@ int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_
 			error = put_ended(writer, i, ended);
 		pfw_blob_free(&ended->state);
 		pfw_blob_free(&ended->end);
-		pfw_blob_free(&ended->more);
+		for (unsigned j = 0; j < PFW_INDEX_MORES; j++)
+			pfw_blob_free(&ended->more[j]);
 	}
 	return error;
 }

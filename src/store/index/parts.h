@@ -33,6 +33,8 @@ enum pfw_index_lines {
 typedef int pfw_index_add_line(void *block, const struct pfw_entry *entry,
 			       const struct pfw_summary *summary);
 
+#define PFW_INDEX_MORES 3u
+
 struct pfw_index_kind {
 	const char *name;
 	unsigned number;  /* in the ids of rows in `part`; unique forever */
@@ -54,9 +56,9 @@ struct pfw_index_kind {
 	int (*take)(void *file, void *block, struct pfw_blob *data);
 	/* After the last block: append the last row, whose block is the number of blocks. */
 	int (*end)(void *file, struct pfw_blob *data);
-	/* After end(): append a row that is read apart, whose block is one more.  NULL: none.  An index
-	 * that has grown is made anew if the row was not empty, or would not be. */
-	int (*more)(void *file, struct pfw_blob *data);
+	/* After end(), in this order: append rows that are read apart, whose blocks are one more each.
+	 * NULL: none.  An index that has grown is made anew if one was not empty, or would not be. */
+	int (*more[PFW_INDEX_MORES])(void *file, struct pfw_blob *data);
 	/* Whether a file's struct that took lines of no other names is as file_create() made it, so
 	 * that an index can be added to.  NULL: never, then it is made anew. */
 	bool (*untouched)(const struct pfw_summary *names);
@@ -112,8 +114,13 @@ static inline int pfw_gather_add(struct pfw_gather *gather, const struct pfw_ent
 /* A row, of which *row has the bytes.  0 or -errno; row->bad is -EBADMSG, too. */
 typedef int pfw_index_take(void *user, struct pfw_varints *row, bool last);
 
-/* The rows of end(), and before it, if there are `many`, of take(); of more(); of state(). */
-enum pfw_index_which { PFW_INDEX_END, PFW_INDEX_MORE, PFW_INDEX_STATE };
+/* The rows of end(), and before it, if there are `many`, of take(); of more[], the first and so on; of
+ * state(). */
+enum pfw_index_which {
+	PFW_INDEX_END,
+	PFW_INDEX_MORE,
+	PFW_INDEX_STATE = PFW_INDEX_MORE + PFW_INDEX_MORES
+};
 
 /*
  * Call take() for the rows of a kind, in order of blocks, the last row last.  Return 0; -ENOENT if the

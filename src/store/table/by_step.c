@@ -32,6 +32,7 @@ struct pfw_table_by_step {
 	bool followers; /* some event takes its step from another process, or would if that had one */
 	bool any;	/* there are steps, or lines that say one */
 	bool none;
+	struct place *place; /* all rows in order, once they are written */
 	/* Caches of rows (plus 1; 0: not known): by process and time, and by step. */
 	struct at {
 		bool known;
@@ -134,6 +135,7 @@ void pfw_table_by_step_free(struct pfw_table_by_step *by_step)
 	free(by_step->step);
 	pfw_steps_free(by_step->found);
 	pfw_averages_release(&by_step->rows);
+	free(by_step->place);
 	free(by_step);
 }
 
@@ -411,39 +413,89 @@ static int compare_places(const void *a, const void *b)
 	return (x[i] > y[i]) - (x[i] < y[i]);
 }
 
-/* The sums come after their length, so that a reader can pass them by. */
-static void put_place(struct pfw_blob *data, const struct place *place)
-{
-	struct pfw_blob sums = { 0 };
-
-	pfw_blob_put(data, place->value, 3);
-	pfw_table_put_tally(&sums, &place->row->sums);
-	pfw_blob_part(data, &sums);
-	if (place->value[0] == PFW_TABLE_IO)
-		pfw_table_put_sketch(data, &place->row->durations);
-}
-
-int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says,
-			  struct pfw_blob *data)
+/* In one order in all files, so that a reader finds most rows of a step at once. */
+static int order_rows(struct pfw_table_by_step *by_step)
 {
 	uint32_t count = by_step->rows.count;
-	struct pfw_blob kinds = { 0 };
-	struct place *place;
 
-	if (by_step->none || count > ROWS_MAX)
-		return 0;
-	place = calloc((size_t)count + 1, sizeof(*place));
-	if (!place)
+	by_step->place = calloc((size_t)count + 1, sizeof(*by_step->place));
+	if (!by_step->place)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
-		place[i] = place_of(&by_step->rows.row[i]);
-	/* In one order in all files, so that a reader finds most rows of a step at once. */
-	qsort(place, count, sizeof(*place), compare_places);
+		by_step->place[i] = place_of(&by_step->rows.row[i]);
+	qsort(by_step->place, count, sizeof(*by_step->place), compare_places);
+	return 0;
+}
+
+/* The rows of a section and device: step, and sums. */
+static int put_rows(const struct place *place, size_t rows, struct pfw_blob *data)
+{
+	uint64_t *value = malloc(rows * PFW_TABLE_COLUMNS * sizeof(*value));
+
+	if (!value)
+		return -ENOMEM;
+	for (size_t i = 0; i < rows; i++) {
+		value[i * PFW_TABLE_COLUMNS] = place[i].value[2];
+		pfw_table_values(&place[i].row->sums, &value[i * PFW_TABLE_COLUMNS + 1]);
+	}
+	PFW_BLOB_PUT(data, place->value[0], place->value[1]);
+	pfw_table_put_columns(data, value, PFW_TABLE_COLUMNS, rows);
+	free(value);
+	return 0;
+}
+
+int pfw_table_by_step_put(struct pfw_table_by_step *by_step, unsigned says, struct pfw_blob *data)
+{
+	uint32_t count = by_step->rows.count, begin = 0;
+	int error;
+
+	by_step->none |= count > ROWS_MAX;
+	if (by_step->none)
+		return 0;
+	error = order_rows(by_step);
 	PFW_BLOB_PUT(data, says, by_step->followers, pfw_steps_leaders(by_step->found, 0));
-	pfw_table_by_arg_put_kinds(by_step->by_arg, &kinds);
-	pfw_blob_part(data, &kinds);
-	for (uint32_t i = 0; i < count; i++)
-		put_place(data, &place[i]);
-	free(place);
+	for (uint32_t i = 1; i <= count && !error; i++) {
+		const uint64_t *value = by_step->place[i].value,
+			       *first = by_step->place[begin].value;
+
+		if (i < count && value[0] == first[0] && value[1] == first[1])
+			continue;
+		error = put_rows(&by_step->place[begin], i - begin, data);
+		begin = i;
+	}
+	return error;
+}
+
+int pfw_table_by_step_put_durations(const struct pfw_table_by_step *by_step, struct pfw_blob *data)
+{
+	uint32_t count = by_step->none ? 0 : by_step->rows.count, rows = 0;
+	struct pfw_blob sketches = { 0 };
+	uint64_t *value = malloc((2 * (size_t)count + 1) * sizeof(*value));
+
+	if (!value)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct place *place = &by_step->place[i];
+
+		if (place->value[0] != PFW_TABLE_IO ||
+		    pfw_blob_reserve(&sketches, PFW_SKETCH_BYTES_MAX))
+			continue;
+		value[2 * rows] = place->value[2];
+		value[2 * rows + 1] =
+			pfw_sketch_encode(&place->row->durations, sketches.data + sketches.bytes);
+		sketches.bytes += value[2 * rows++ + 1];
+	}
+	if (!by_step->none)
+		pfw_table_put_columns(data, value, 2, rows);
+	if (!by_step->none)
+		pfw_blob_part(data, &sketches);
+	free(value);
+	return 0;
+}
+
+int pfw_table_by_step_put_kinds(const struct pfw_table_by_step *by_step, struct pfw_blob *data)
+{
+	if (!by_step->none)
+		pfw_table_by_arg_put_kinds(by_step->by_arg, data);
 	return 0;
 }

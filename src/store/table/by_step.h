@@ -88,7 +88,8 @@ static inline bool pfw_table_is_at(const struct pfw_table_at *at, const struct p
 void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, uint64_t step, uint32_t row,
 			     const struct pfw_tally *sums);
 
-/* Append the rows; nothing if there are no steps, too many rows, or no memory was left for a span.  0 or
- * -ENOMEM. */
-int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says,
-			  struct pfw_blob *data);
+/* Append the rows; after that the durations of the calls, which are read for the steps that are shown, and the
+ * kinds.  Nothing if there are no steps, too many rows, or no memory was left for a span.  0 or -ENOMEM. */
+int pfw_table_by_step_put(struct pfw_table_by_step *by_step, unsigned says, struct pfw_blob *data);
+int pfw_table_by_step_put_durations(const struct pfw_table_by_step *by_step, struct pfw_blob *data);
+int pfw_table_by_step_put_kinds(const struct pfw_table_by_step *by_step, struct pfw_blob *data);

@@ -1,6 +1,7 @@
 /* store/table/code.c - rows as bytes; see code.h. */
 #include "store/table/code.h"
 
+#include "common/base/order.h"
 #include "store/table/key.h"
 
 void pfw_table_put_key(struct pfw_blob *blob, const char *key, unsigned fields)
@@ -13,25 +14,55 @@ void pfw_table_put_key(struct pfw_blob *blob, const char *key, unsigned fields)
 	}
 }
 
+/* ---- sums ---- */
+
+enum { COUNT, TRANSFERS, TIMED, FIRST, FIRST_DUR, MIN, SPREAD, SUMS };
+
+void pfw_table_values(const struct pfw_tally *sums, uint64_t value[PFW_TABLE_VALUES])
+{
+	_Static_assert(SUMS + PFW_TALLY_SUMS == PFW_TABLE_VALUES, "all have a place");
+	value[COUNT] = sums->count;
+	value[TRANSFERS] = sums->transfers;
+	value[TIMED] = sums->timed;
+	value[FIRST] = pfw_varint_fold(sums->first_ns);
+	value[FIRST_DUR] = (uint64_t)sums->first_dur_ns << 1 | sums->first_inside;
+	value[MIN] = (uint64_t)sums->min_ns;
+	value[SPREAD] = (uint64_t)(sums->max_ns - sums->min_ns);
+	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++)
+		value[SUMS + i] = pfw_varint_fold(sums->sum[i]);
+}
+
+bool pfw_table_tally_of(struct pfw_tally *sums, const uint64_t value[PFW_TABLE_VALUES])
+{
+	sums->count = value[COUNT];
+	sums->transfers = value[TRANSFERS];
+	sums->timed = value[TIMED];
+	sums->first_ns = pfw_varint_unfold(value[FIRST]);
+	sums->first_dur_ns = (int64_t)(value[FIRST_DUR] >> 1);
+	sums->first_inside = value[FIRST_DUR] & 1;
+	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++)
+		sums->sum[i] = pfw_varint_unfold(value[SUMS + i]);
+	sums->min_ns = (int64_t)value[MIN];
+	return value[MIN] <= INT64_MAX && value[SPREAD] <= INT64_MAX - value[MIN] &&
+	       !__builtin_add_overflow(sums->min_ns, (int64_t)value[SPREAD], &sums->max_ns);
+}
+
 /* The bits of the first number say which sums follow: those that are not 0. */
 void pfw_table_put_tally(struct pfw_blob *blob, const struct pfw_tally *sums)
 {
-	uint64_t value[8 + PFW_TALLY_SUMS] = { 0, sums->count, sums->transfers, sums->timed };
-	size_t count = 4;
+	uint64_t value[PFW_TABLE_VALUES], out[1 + PFW_TABLE_VALUES] = { 0 };
+	size_t count = 1;
 
-	value[count++] = pfw_varint_fold(sums->first_ns);
-	value[count++] = (uint64_t)sums->first_dur_ns << 1 | sums->first_inside;
-	if (sums->timed) {
-		value[count++] = (uint64_t)sums->min_ns;
-		value[count++] = (uint64_t)(sums->max_ns - sums->min_ns);
-	}
-	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++) {
-		if (!sums->sum[i])
+	pfw_table_values(sums, value);
+	for (unsigned i = 0; i < PFW_TABLE_VALUES; i++) {
+		if (i >= SUMS && !value[i])
 			continue;
-		value[0] |= 1u << i;
-		value[count++] = pfw_varint_fold(sums->sum[i]);
+		if (i >= SUMS)
+			out[0] |= 1u << (i - SUMS);
+		if (sums->timed || (i != MIN && i != SPREAD))
+			out[count++] = value[i];
 	}
-	pfw_blob_put(blob, value, count);
+	pfw_blob_put(blob, out, count);
 }
 
 void pfw_table_put_sketch(struct pfw_blob *blob, const struct pfw_sketch *sketch)
@@ -51,23 +82,91 @@ struct pfw_slice pfw_table_get_text(struct pfw_varints *reader)
 
 void pfw_table_get_tally(struct pfw_varints *reader, struct pfw_tally *sums)
 {
-	uint64_t some = pfw_varints_next(reader), first;
+	uint64_t value[PFW_TABLE_VALUES], some = pfw_varints_next(reader);
 
-	sums->count = pfw_varints_next(reader);
-	sums->transfers = pfw_varints_next(reader);
-	sums->timed = pfw_varints_next(reader);
-	sums->first_ns = pfw_varint_unfold(pfw_varints_next(reader));
-	first = pfw_varints_next(reader);
-	sums->first_dur_ns = (int64_t)(first >> 1);
-	sums->first_inside = first & 1;
-	if (sums->timed) {
-		sums->min_ns = pfw_varints_ns(reader);
-		reader->bad |=
-			__builtin_add_overflow(sums->min_ns, pfw_varints_ns(reader), &sums->max_ns);
+	for (unsigned i = 0; i < PFW_TABLE_VALUES; i++) {
+		bool there = i >= SUMS ? some >> (i - SUMS) & 1
+				       : (i != MIN && i != SPREAD) || value[TIMED];
+
+		value[i] = there ? pfw_varints_next(reader) : 0;
 	}
-	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++) {
-		if (some >> i & 1)
-			sums->sum[i] = pfw_varint_unfold(pfw_varints_next(reader));
+	reader->bad |= !pfw_table_tally_of(sums, value) || some >> PFW_TALLY_SUMS != 0;
+}
+
+/* ---- columns ---- */
+
+/* No index has more rows of one kind. */
+#define ROWS_MAX (1u << 20)
+/* A number is read with the seven bytes after it. */
+#define SLACK 7u
+
+static unsigned bytes_of(uint64_t value)
+{
+	return value ? (71u - (unsigned)__builtin_clzll(value)) / 8 : 0;
+}
+
+/* Append one column: its least number, its width, its numbers minus the least one. */
+static void put_column(struct pfw_blob *head, struct pfw_blob *data, const uint64_t *value,
+		       unsigned columns, size_t rows)
+{
+	uint64_t least = *value, most = *value;
+	unsigned width;
+
+	for (size_t i = 1; i < rows; i++) {
+		PFW_LOWER(least, value[i * columns]);
+		PFW_RAISE(most, value[i * columns]);
 	}
-	reader->bad |= some >> PFW_TALLY_SUMS != 0;
+	width = bytes_of(most - least);
+	PFW_BLOB_PUT(head, least, width);
+	if (pfw_blob_reserve(data, rows * width + SLACK))
+		return;
+	for (size_t i = 0; i < rows; i++) {
+		uint64_t more = htole64(value[i * columns] - least);
+
+		memcpy(data->data + data->bytes, &more, sizeof(more));
+		data->bytes += width;
+	}
+}
+
+void pfw_table_put_columns(struct pfw_blob *blob, const uint64_t *value, unsigned columns,
+			   size_t rows)
+{
+	struct pfw_blob data = { 0 };
+
+	PFW_BLOB_PUT(blob, rows);
+	for (unsigned i = 0; i < columns && rows; i++)
+		put_column(blob, &data, value + i, columns, rows);
+	if (!pfw_blob_reserve(&data, SLACK)) {
+		memset(data.data + data.bytes, 0, SLACK);
+		data.bytes += SLACK;
+	}
+	pfw_blob_part(blob, &data);
+}
+
+void pfw_table_get_columns(struct pfw_varints *reader, unsigned columns,
+			   struct pfw_table_columns *out)
+{
+	struct pfw_varints data;
+	uint64_t bytes = SLACK;
+
+	*out = (struct pfw_table_columns){ .rows = pfw_varints_next(reader) };
+	reader->bad |= out->rows > ROWS_MAX;
+	for (unsigned i = 0; i < columns && out->rows && !reader->bad; i++) {
+		struct pfw_table_column *of = &out->of[out->varying];
+
+		out->least[i] = pfw_varints_next(reader);
+		*of = (struct pfw_table_column){ .column = i };
+		of->width = (unsigned)pfw_varints_next(reader);
+		reader->bad |= of->width > 8;
+		of->mask = of->width ? UINT64_MAX >> (64 - 8 * of->width) : 0;
+		out->varying += of->width != 0;
+	}
+	data = pfw_varints_part(reader);
+	for (unsigned i = 0; i < out->varying && !reader->bad; i++) {
+		out->of[i].at = data.at + (bytes - SLACK);
+		bytes += out->rows * out->of[i].width;
+		reader->bad |= bytes > (size_t)(data.end - data.at);
+	}
+	if (reader->bad)
+		out->rows = 0;
 }

@@ -642,11 +642,25 @@ static int end(void *user, struct pfw_blob *data)
 	return put_rows(file, data);
 }
 
-static int more(void *user, struct pfw_blob *data)
+static int put_steps(void *user, struct pfw_blob *data)
 {
 	const struct file *file = user;
 
 	return file->none ? 0 : pfw_table_by_step_put(file->by_step, file->says, data);
+}
+
+static int put_durations(void *user, struct pfw_blob *data)
+{
+	const struct file *file = user;
+
+	return file->none ? 0 : pfw_table_by_step_put_durations(file->by_step, data);
+}
+
+static int put_kinds(void *user, struct pfw_blob *data)
+{
+	const struct file *file = user;
+
+	return file->none ? 0 : pfw_table_by_step_put_kinds(file->by_step, data);
 }
 
 const struct pfw_index_kind pfw_table_kind = {
@@ -662,6 +676,6 @@ const struct pfw_index_kind pfw_table_kind = {
 	.file_free = free_file,
 	.take = take,
 	.end = end,
-	.more = more,
+	.more = { put_steps, put_durations, put_kinds },
 	.untouched = pfw_summary_has_calls_only,
 };

@@ -78,13 +78,9 @@ pfw_index_take pfw_table_read_threads;
 struct pfw_table_step_row {
 	enum pfw_table_section section;
 	int device;
-	int64_t step;		      /* -1: none */
-	struct pfw_varints sums;      /* for pfw_table_step_sums() */
-	struct pfw_varints durations; /* of calls: for pfw_table_add_durations() */
+	int64_t step; /* -1: none */
+	struct pfw_tally sums;
 };
-
-/* 0 or -EBADMSG. */
-int pfw_table_step_sums(const struct pfw_table_step_row *row, struct pfw_tally *sums);
 
 /* What spans, or GPU work, of an args.kind add to a step. */
 struct pfw_table_kind_row {
@@ -105,6 +101,18 @@ struct pfw_table_step_rows {
 	bool followers;
 };
 
-/* Read the rows of steps.  Returns as above. */
+/* Read the rows of steps, then their kinds if they are asked for.  Returns as above. */
 int pfw_table_steps_from_index(struct pfw_index *index, struct pfw_table_step_rows *rows);
-pfw_index_take pfw_table_read_steps;
+pfw_index_take pfw_table_read_steps, pfw_table_read_kinds;
+
+/* The durations of the calls of a step. */
+struct pfw_table_step_durations {
+	void *user;
+	/* Take those of a step, for pfw_table_add_durations().  0, or an error that ends reading. */
+	int (*step)(void *user, int64_t step, struct pfw_varints durations);
+};
+
+/* Read these.  Returns as above. */
+int pfw_table_durations_from_index(struct pfw_index *index,
+				   struct pfw_table_step_durations *durations);
+pfw_index_take pfw_table_read_durations;

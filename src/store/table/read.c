@@ -1,6 +1,7 @@
 /* store/table/read.c - reads the rows that an index keeps; see in_index.h. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/table/code.h"
@@ -224,37 +225,38 @@ int pfw_table_threads_from_index(struct pfw_index *index, struct pfw_table_threa
 
 /* ---- steps ---- */
 
-int pfw_table_step_sums(const struct pfw_table_step_row *row, struct pfw_tally *sums)
+/* The rows of a section and device. */
+static int read_steps(struct pfw_table_step_rows *rows, struct pfw_varints *reader)
 {
-	struct pfw_varints reader = row->sums;
-
-	pfw_table_get_tally(&reader, sums);
-	return reader.bad ? -EBADMSG : 0;
-}
-
-static int read_step(struct pfw_table_step_rows *rows, struct pfw_varints *reader)
-{
-	uint64_t section = pfw_varints_next(reader);
+	uint64_t section = pfw_varints_next(reader), value[PFW_TABLE_COLUMNS];
 	struct pfw_table_step_row row = { .section = (enum pfw_table_section)section,
 					  .device = (signed char)pfw_varints_next(reader) };
+	struct pfw_table_columns columns;
+	int error = 0;
 
-	row.step = (int64_t)(pfw_varints_next(reader) - 1);
-	row.sums = pfw_varints_part(reader);
+	pfw_table_get_columns(reader, PFW_TABLE_COLUMNS, &columns);
 	if (reader->bad || section >= PFW_TABLE_SECTIONS)
 		return -EBADMSG;
-	if (section == PFW_TABLE_IO)
-		row.durations = pfw_varints_part(reader);
-	return reader->bad ? -EBADMSG : rows->row(rows->user, &row);
+	memcpy(value, columns.least, sizeof(value));
+	for (uint64_t i = 0; i < columns.rows && !error; i++) {
+		pfw_table_row_of(&columns, i, value);
+		row.step = (int64_t)(value[0] - 1);
+		error = pfw_table_tally_of(&row.sums, value + 1) ? rows->row(rows->user, &row)
+								 : -EBADMSG;
+	}
+	return error;
 }
 
 /* -ENOENT: they were too many. */
-static int read_kinds(struct pfw_table_step_rows *rows, struct pfw_varints *reader)
+int pfw_table_read_kinds(void *user, struct pfw_varints *reader, bool last)
 {
+	struct pfw_table_step_rows *rows = user;
 	struct pfw_slice *text = NULL;
 	uint64_t texts = 0, step = 0;
 	int64_t begin = 0;
 	int error;
 
+	(void)last;
 	if (pfw_varints_next(reader) != 1)
 		return reader->bad ? -EBADMSG : -ENOENT;
 	error = get_texts(reader, &text, &texts);
@@ -287,7 +289,6 @@ static int read_kinds(struct pfw_table_step_rows *rows, struct pfw_varints *read
 int pfw_table_read_steps(void *user, struct pfw_varints *reader, bool last)
 {
 	struct pfw_table_step_rows *rows = user;
-	struct pfw_varints kinds;
 	int error = 0;
 
 	(void)last;
@@ -296,15 +297,49 @@ int pfw_table_read_steps(void *user, struct pfw_varints *reader, bool last)
 	rows->says = (unsigned)pfw_varints_next(reader);
 	rows->followers = pfw_varints_next(reader) != 0;
 	rows->leaders = (unsigned)pfw_varints_next(reader);
-	kinds = pfw_varints_part(reader);
-	if (rows->kind)
-		error = read_kinds(rows, &kinds);
 	while (!error && reader->at < reader->end)
-		error = read_step(rows, reader);
+		error = read_steps(rows, reader);
 	return error;
 }
 
 int pfw_table_steps_from_index(struct pfw_index *index, struct pfw_table_step_rows *rows)
 {
-	return pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_MORE, rows, pfw_table_read_steps);
+	int error =
+		pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_MORE, rows, pfw_table_read_steps);
+
+	return error || !rows->kind ? error
+				    : pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_MORE + 2,
+						      rows, pfw_table_read_kinds);
+}
+
+int pfw_table_read_durations(void *user, struct pfw_varints *reader, bool last)
+{
+	const struct pfw_table_step_durations *durations = user;
+	struct pfw_table_columns columns;
+	uint64_t value[PFW_TABLE_COLUMNS];
+	struct pfw_varints sketches;
+	int error = 0;
+
+	(void)last;
+	pfw_table_get_columns(reader, 2, &columns);
+	sketches = pfw_varints_part(reader);
+	memcpy(value, columns.least, sizeof(value));
+	for (uint64_t i = 0; i < columns.rows && !error; i++) {
+		struct pfw_varints of = { .at = sketches.at };
+
+		pfw_table_row_of(&columns, i, value);
+		if (value[1] > (size_t)(sketches.end - sketches.at))
+			return -EBADMSG;
+		of.end = value[1] ? of.at + value[1] : of.at;
+		sketches.at = of.end;
+		error = durations->step(durations->user, (int64_t)(value[0] - 1), of);
+	}
+	return error;
+}
+
+int pfw_table_durations_from_index(struct pfw_index *index,
+				   struct pfw_table_step_durations *durations)
+{
+	return pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_MORE + 1, durations,
+			       pfw_table_read_durations);
 }

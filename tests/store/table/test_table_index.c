@@ -22,7 +22,7 @@
 struct made {
 	void *file, *block;
 	struct pfw_summary summary;
-	struct pfw_blob rows, steps;
+	struct pfw_blob rows, more[PFW_INDEX_MORES]; /* steps, their durations, their kinds */
 };
 
 static void begin(struct made *made)
@@ -61,7 +61,8 @@ static void end(struct made *made)
 {
 	next_block(made);
 	assert_int_equal(pfw_table_kind.end(made->file, &made->rows), 0);
-	assert_int_equal(pfw_table_kind.more(made->file, &made->steps), 0);
+	for (unsigned i = 0; i < PFW_INDEX_MORES; i++)
+		assert_int_equal(pfw_table_kind.more[i](made->file, &made->more[i]), 0);
 }
 
 static void release(struct made *made)
@@ -70,7 +71,8 @@ static void release(struct made *made)
 	pfw_table_kind.file_free(made->file);
 	pfw_summary_release(&made->summary);
 	pfw_blob_free(&made->rows);
-	pfw_blob_free(&made->steps);
+	for (unsigned i = 0; i < PFW_INDEX_MORES; i++)
+		pfw_blob_free(&made->more[i]);
 }
 
 /* An operator with a call, a kernel that it launched, and a read; ts in µs. */
@@ -114,7 +116,7 @@ static void add_work(struct made *made, unsigned number, uint64_t pid)
 struct sums {
 	uint64_t rows, count;
 	int64_t self_ns, self_device_ns, device_ns, bytes;
-	uint64_t durations;
+	uint64_t durations, calls_in, kinds;
 };
 
 static void add_sums(struct sums *sums, const struct pfw_tally *tally)
@@ -135,19 +137,28 @@ static int take_row(void *user, const struct pfw_table_row *row)
 
 static int take_step(void *user, const struct pfw_table_step_row *row)
 {
-	struct pfw_sketch durations = { 0 };
-	struct sums *sums = user;
-	struct pfw_tally tally = { 0 };
-	int error = pfw_table_step_sums(row, &tally);
+	add_sums(user, &row->sums);
+	return 0;
+}
 
-	if (error)
-		return error;
-	add_sums(sums, &tally);
-	if (row->section == PFW_TABLE_IO)
-		error = pfw_table_add_durations(&durations, row->durations);
-	sums->durations += durations.total;
-	pfw_sketch_release(&durations);
+static int take_durations(void *user, int64_t step, struct pfw_varints durations)
+{
+	struct pfw_sketch sketch = { 0 };
+	struct sums *sums = user;
+	int error = pfw_table_add_durations(&sketch, durations);
+
+	sums->durations += sketch.total;
+	sums->calls_in += (uint64_t)step * sketch.total;
+	pfw_sketch_release(&sketch);
 	return error;
+}
+
+static int take_kind(void *user, const struct pfw_table_kind_row *row)
+{
+	struct sums *sums = user;
+
+	sums->kinds += row->sums.count;
+	return 0;
 }
 
 static int take_thread_row(void *user, const struct pfw_table_thread_row *row)
@@ -170,7 +181,10 @@ static void rows_have_all(void **unused)
 						   .row = take_thread_row,
 						   .thread = take_thread };
 	struct pfw_table_rows rows = { .user = &names, .row = take_row };
-	struct pfw_table_step_rows by_step = { .user = &steps, .row = take_step };
+	struct pfw_table_step_rows by_step = { .user = &steps,
+					       .row = take_step,
+					       .kind = take_kind };
+	struct pfw_table_step_durations durations = { &steps, take_durations };
 
 	(void)unused;
 	begin(&made);
@@ -191,13 +205,22 @@ static void rows_have_all(void **unused)
 	assert_int_equal(
 		pfw_table_read_threads(&by_thread, ROW(made.rows.data, made.rows.bytes), true), 0);
 	assert_memory_equal(&threads, &names, sizeof(names));
-	assert_int_equal(
-		pfw_table_read_steps(&by_step, ROW(made.steps.data, made.steps.bytes), true), 0);
+	assert_int_equal(pfw_table_read_steps(&by_step, ROW(made.more[0].data, made.more[0].bytes),
+					      true),
+			 0);
+	assert_int_equal(pfw_table_read_durations(&durations,
+						  ROW(made.more[1].data, made.more[1].bytes), true),
+			 0);
+	assert_int_equal(pfw_table_read_kinds(&by_step, ROW(made.more[2].data, made.more[2].bytes),
+					      true),
+			 0);
 	assert_int_equal(steps.rows, 30 * 3);
 	assert_int_equal(steps.count, names.count + 300);
 	assert_int_equal(steps.self_device_ns, names.self_device_ns);
 	assert_int_equal(steps.bytes, 3000);
 	assert_int_equal(steps.durations, 300);
+	assert_int_equal(steps.calls_in, 10 * 30 * 29 / 2);
+	assert_int_equal(steps.kinds, names.count);
 	assert_int_equal(by_step.leaders, 1);
 	assert_false(by_step.followers);
 	release(&made);
@@ -235,10 +258,14 @@ static void damage_is_harmless(void **unused)
 	for (unsigned i = 0; i < 50; i++)
 		add_work(&made, i, 7 + i % 2);
 	end(&made);
-	for (unsigned i = 0; i < 2000; i++) {
-		const struct pfw_blob *row = i % 2 ? &made.steps : &made.rows;
+	for (unsigned i = 0; i < 4000; i++) {
+		unsigned more = i / 2 % PFW_INDEX_MORES;
+		const struct pfw_blob *row = i % 2 ? &made.more[more] : &made.rows;
 		struct pfw_table_rows rows = { .user = &sums, .row = take_row };
-		struct pfw_table_step_rows by_step = { .user = &sums, .row = take_step };
+		struct pfw_table_step_rows by_step = { .user = &sums,
+						       .row = take_step,
+						       .kind = take_kind };
+		struct pfw_table_step_durations durations = { &sums, take_durations };
 		struct pfw_table_thread_rows by_thread = { .user = &sums,
 							   .row = take_thread_row,
 							   .thread = take_thread };
@@ -249,8 +276,11 @@ static void damage_is_harmless(void **unused)
 		memcpy(copy, row->data, bytes);
 		for (uint64_t left = any_below(4); bytes && left; left--)
 			copy[any_below(bytes)] = (uint8_t)any_below(256);
-		if (i % 2)
-			pfw_table_read_steps(&by_step, ROW(copy, bytes), true);
+		if (i % 2 && more == 1)
+			pfw_table_read_durations(&durations, ROW(copy, bytes), true);
+		else if (i % 2)
+			(more ? pfw_table_read_kinds
+			      : pfw_table_read_steps)(&by_step, ROW(copy, bytes), true);
 		else if (i % 4)
 			pfw_table_read_rows(&rows, ROW(copy, bytes), true);
 		else
@@ -279,7 +309,7 @@ static void too_many_rows_are_not_kept(void **unused)
 	end(&made);
 	assert_int_equal(pfw_table_read_rows(&rows, ROW(made.rows.data, made.rows.bytes), true),
 			 -ENOENT);
-	assert_int_equal(pfw_table_read_steps(&by_step, ROW(made.steps.data, made.steps.bytes),
+	assert_int_equal(pfw_table_read_steps(&by_step, ROW(made.more[0].data, made.more[0].bytes),
 					      true),
 			 -ENOENT);
 	release(&made);
