@@ -16,6 +16,8 @@
 #include "store/summary/summary.h"
 
 #define NAME_MAX_BYTES 65536u
+/* What few lines need is kept out of what runs for every call. */
+#define NOT_INLINE __attribute__((noinline))
 /* In of_row[]: no file. */
 #define NO_FILE UINT32_MAX
 
@@ -122,9 +124,9 @@ static enum what find_what(const struct pfw_slice *name)
 }
 
 /* The same by a cache; *known is only of this line if its form is 0. */
-static const struct pfw_patterns_known *what_of(struct pfw_patterns_block *block,
-						const struct pfw_entry *entry,
-						struct pfw_patterns_known *known)
+static struct pfw_patterns_known *what_of(struct pfw_patterns_block *block,
+					  const struct pfw_entry *entry,
+					  struct pfw_patterns_known *known)
 {
 	struct pfw_patterns_known *cell = &block->known[entry->form % PFW_ENTRY_NUMBERS];
 
@@ -137,7 +139,8 @@ static const struct pfw_patterns_known *what_of(struct pfw_patterns_block *block
 					     .form = entry->form,
 					     .what = known->what,
 					     .fd = pfw_entry_place(entry, "fd"),
-					     .offset = pfw_entry_place(entry, "offset") };
+					     .offset = pfw_entry_place(entry, "offset"),
+					     .flags = pfw_entry_place(entry, "flags") };
 	return cell;
 }
 
@@ -247,25 +250,40 @@ static int64_t name_of(struct pfw_patterns_block *block, int64_t fd, const struc
 	return pfw_io_names_file(fname) ? find_name(block, fd, fname) : -ENOENT;
 }
 
-/* The same by the row that the file has in a summary of the block, which also has the hash of its name. */
-static int64_t name_of_row(struct pfw_patterns_block *block, int64_t fd, const struct known *call)
+/* The number of the file that has this row in a summary of the block; -ENOENT: it is no file. */
+static NOT_INLINE int64_t learn_row(struct pfw_patterns_block *block,
+				    const struct pfw_summary_file *files, uint32_t row,
+				    const struct pfw_slice *fname)
 {
-	const struct pfw_summary_file *file;
+	const struct pfw_summary_file *file = &files[row];
 	int64_t number = -ENOENT;
-	uint32_t *known;
 
+	if (PFW_REACH(block->of_row, row, block->of_row_room))
+		return -ENOMEM;
+	if (fname->bytes <= NAME_MAX_BYTES && pfw_io_names_file(fname))
+		number = pfw_text_ids_lend(&block->names, file->name, file->name_bytes, file->hash);
+	if (number >= 0 || number == -ENOENT)
+		block->of_row[row] = number >= 0 ? (uint32_t)number + 1 : NO_FILE;
+	return number;
+}
+
+static inline int64_t name_of_row(struct pfw_patterns_block *block,
+				  const struct pfw_summary_file *files, uint32_t row,
+				  const struct pfw_slice *fname)
+{
+	uint32_t known = row < block->of_row_room ? block->of_row[row] : 0;
+
+	if (!known)
+		return learn_row(block, files, row, fname);
+	return known == NO_FILE ? -ENOENT : (int64_t)known - 1;
+}
+
+/* The same of a call, whose summary has the hash of its file's name, too. */
+static int64_t name_of_call(struct pfw_patterns_block *block, int64_t fd, const struct known *call)
+{
 	if (!call->row || call->fname->escaped)
 		return name_of(block, fd, call->fname);
-	if (PFW_REACH(block->of_row, call->row, block->of_row_room))
-		return -ENOMEM;
-	known = &block->of_row[call->row];
-	if (*known)
-		return *known == NO_FILE ? -ENOENT : (int64_t)*known - 1;
-	file = &call->file[call->row];
-	if (pfw_io_names_file(call->fname))
-		number = pfw_text_ids_lend(&block->names, file->name, file->name_bytes, file->hash);
-	*known = number >= 0 ? (uint32_t)number + 1 : number == -ENOENT ? NO_FILE : 0;
-	return number;
+	return name_of_row(block, call->file, call->row, call->fname);
 }
 
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
@@ -373,8 +391,8 @@ static void set_effect(struct pfw_pattern_op *op, const struct pfw_entry *entry,
 	}
 }
 
-static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
-		    const struct known *known)
+static NOT_INLINE int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+			       const struct known *known)
 {
 	struct pfw_patterns_known alone;
 	const struct pfw_patterns_known *what = what_of(block, entry, &alone);
@@ -382,7 +400,7 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 	int64_t fd = role != PFW_ROLE_OPEN  ? number_at(entry, what->form != 0, what->fd, "fd")
 		     : known->ret == NO_RET ? -1
 					    : known->ret;
-	int64_t name = known->fname ? name_of_row(block, fd, known) : -ENOENT;
+	int64_t name = known->fname ? name_of_call(block, fd, known) : -ENOENT;
 	struct pfw_pattern_op *op;
 
 	if (!block->ops)
@@ -448,12 +466,15 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 	return add_call(block, entry, &known);
 }
 
-int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
-				  const struct pfw_summary *summary)
+/* ---- a line that a summary knows ---- */
+
+static NOT_INLINE int add_summary_line(struct pfw_patterns_block *block,
+				       const struct pfw_entry *entry,
+				       const struct pfw_summary *summary)
 {
-	struct pfw_patterns_block *block = user;
 	const struct pfw_summary_last *last = &summary->last;
 	const struct pfw_summary_name *name;
+	struct pfw_patterns_known alone, *cell;
 	struct known known = { .ret = last->ret,
 			       .moved = last->moved,
 			       .bytes = last->bytes,
@@ -472,5 +493,102 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 	known.call = (struct pfw_io_call){ .role = name->role, .moves = name->moves };
 	if (last->fname.at && last->fname.bytes <= NAME_MAX_BYTES)
 		known.fname = &last->fname;
-	return known.fname || known.call.role == PFW_ROLE_COPY ? add_call(block, entry, &known) : 0;
+	if (!known.fname && known.call.role != PFW_ROLE_COPY)
+		return 0;
+	cell = what_of(block, entry, &alone);
+	cell->role = name->role;
+	cell->usual = name->role != PFW_ROLE_COPY && cell->what != PWRITEV2;
+	return add_call(block, entry, &known);
+}
+
+/* Whether an open's flags have O_APPEND: mostly they are those of the last one. */
+static NOT_INLINE bool appends(struct pfw_patterns_known *cell, const struct pfw_entry *entry)
+{
+	struct pfw_slice key;
+	struct pfw_value flags;
+
+	if (!cell->flags)
+		return false;
+	pfw_entry_pair(entry, cell->flags - 1u, &key, &flags);
+	if (flags.text.bytes == cell->text_bytes && flags.type == PFW_VALUE_STRING &&
+	    pfw_hash_same(flags.text.at, cell->text, cell->text_bytes))
+		return cell->append;
+	cell->append = HAS_FLAG(entry, "flags", O_APPEND);
+	cell->text_bytes = 0;
+	if (flags.type == PFW_VALUE_STRING && flags.text.bytes <= sizeof(cell->text)) {
+		cell->text_bytes = (uint8_t)flags.text.bytes;
+		memcpy(cell->text, flags.text.at, flags.text.bytes);
+	}
+	return cell->append;
+}
+
+/* A read or a write, as set_effect(). */
+static inline void put_access(struct pfw_pattern_op *op, const struct pfw_entry *entry,
+			      const struct pfw_patterns_known *cell,
+			      const struct pfw_summary_last *last, uint32_t name)
+{
+	int64_t offset = number_at(entry, true, cell->offset, "offset");
+
+	*op = (struct pfw_pattern_op){ .process = entry->process,
+				       .bytes = last->moved ? last->bytes : 0,
+				       .ts_ns = entry->ts_ns,
+				       .ns = entry->dur_ns,
+				       .fd = number_at(entry, true, cell->fd, "fd"),
+				       .value = offset,
+				       .name = name,
+				       .role = cell->role,
+				       .wanted = true,
+				       .failed = last->ret < 0,
+				       .placed = offset >= 0,
+				       .moved = last->moved,
+				       .call = true };
+}
+
+/* An open, or a call that is no access. */
+static inline void put_other(struct pfw_pattern_op *op, const struct pfw_entry *entry,
+			     struct pfw_patterns_known *cell, const struct pfw_summary_last *last,
+			     uint32_t name)
+{
+	bool opens = cell->role == PFW_ROLE_OPEN;
+
+	*op = (struct pfw_pattern_op){
+		.process = entry->process,
+		.ts_ns = entry->ts_ns,
+		.ns = entry->dur_ns,
+		.fd = opens ? last->ret : number_at(entry, true, cell->fd, "fd"),
+		.name = name,
+		.role = cell->role,
+		.seek = cell->what == CLOSE ? PFW_SEEK_CLOSED : PFW_SEEK_NONE,
+		.wanted = true,
+		.failed = last->ret < 0,
+		.append = opens && appends(cell, entry),
+		.call = true
+	};
+	if (!opens && cell->what != LOOK && cell->what != CLOSE)
+		add_effect(op, entry, (enum what)cell->what, last->ret);
+}
+
+int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
+				  const struct pfw_summary *summary)
+{
+	struct pfw_patterns_block *block = user;
+	const struct pfw_summary_last *last = &summary->last;
+	struct pfw_patterns_known *cell = &block->known[entry->form % PFW_ENTRY_NUMBERS];
+	int64_t name;
+
+	/* A usual call of a known form, on a file, that is not the block's first and has room. */
+	if (!last->call || !last->file || last->fname.escaped || !entry->form ||
+	    cell->form != entry->form || cell->named != entry->named || !cell->usual ||
+	    block->ops - 1 >= block->room - 1)
+		return add_summary_line(block, entry, summary);
+	block->threads |= entry->tid != block->tid;
+	block->pids |= entry->pid != block->pid;
+	name = name_of_row(block, summary->file, last->file, &last->fname);
+	if (name < 0)
+		return name == -ENOENT ? 0 : -ENOMEM;
+	if (cell->role == PFW_ROLE_READ || cell->role == PFW_ROLE_WRITE)
+		put_access(&block->op[block->ops++], entry, cell, last, (uint32_t)name);
+	else
+		put_other(&block->op[block->ops++], entry, cell, last, (uint32_t)name);
+	return 0;
 }

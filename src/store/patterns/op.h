@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/patterns/patterns.h"
+
+#define PFW_PATTERN_LINE 64u /* bytes of a cache */
+
 enum pfw_seek {
 	PFW_SEEK_NONE,
 	PFW_SEEK_TO,
@@ -23,17 +27,25 @@ struct pfw_pattern_op {
 	 * `dups`: the new descriptor; else the offset, if `placed` or of a seek. */
 	int64_t value;
 	uint32_t name; /* number of the block's name; later the row */
-	uint8_t role, seek;
-	/* Bits: up to half a million wait for others. */
-	bool wanted : 1, summed : 1, touches : 1, dups : 1, failed : 1, placed : 1, append : 1;
-	bool moved : 1; /* `bytes` are known */
-	bool target_of_copy : 1;
-	bool call : 1; /* one */
+	/* Bits: up to half a million wait for others.  No chars: a store could change them, as far as
+	 * the compiler knows. */
+	unsigned role : 8, seek : 8;
+	unsigned wanted : 1, summed : 1, touches : 1, dups : 1, failed : 1, placed : 1, append : 1;
+	unsigned moved : 1; /* `bytes` are known */
+	unsigned target_of_copy : 1;
+	unsigned call : 1; /* one */
 };
 
 static inline uint64_t pfw_pattern_op_calls(const struct pfw_pattern_op *op)
 {
 	return op->summed ? (uint64_t)op->value : op->call;
+}
+
+/* Most operations: a call that is wanted, did not fail, and needs no more than its bytes and its offset. */
+static inline bool pfw_pattern_op_is_usual(const struct pfw_pattern_op *op)
+{
+	return op->wanted && op->call && !op->summed && !op->touches && !op->dups && !op->failed &&
+	       !op->append && !op->target_of_copy;
 }
 
 /* A block's operations sorted by time; those before `next` were taken. */
@@ -56,7 +68,7 @@ struct pfw_pattern_use {
 	uint32_t process; /* its number + 1; 0: none yet */
 	bool used, opened;
 	bool moved; /* data; last on side `side` */
-	uint8_t side;
+	bool side;
 	struct pfw_pattern_last {
 		bool any, stepped;
 		int64_t begin, end, step; /* of the last access; distance between the last two */
@@ -64,8 +76,6 @@ struct pfw_pattern_use {
 };
 
 struct pfw_blob;
-struct pfw_pattern;
-struct pfw_patterns;
 struct pfw_text_ids;
 struct pfw_varints;
 
@@ -75,7 +85,18 @@ int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct p
 
 /* Prefetch the figures of an operation that will be counted soon: all of them together exceed the
  * cache. */
-void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, const struct pfw_pattern_op *op);
+static inline void pfw_pattern_op_fetch(const struct pfw_patterns *patterns,
+					const struct pfw_pattern_op *op)
+{
+	const struct pfw_pattern *row = &patterns->row[op->name];
+	const char *side = (const char *)&row->side[op->role == PFW_ROLE_WRITE];
+
+	if (op->name < patterns->use_room)
+		__builtin_prefetch(&patterns->use[op->name], 1);
+	__builtin_prefetch(row, 1);
+	for (size_t at = 0; at < sizeof(row->side[0]); at += PFW_PATTERN_LINE)
+		__builtin_prefetch(side + at, 1);
+}
 
 /* Append all figures, or read what was appended.  0, -ENOMEM or -EBADMSG. */
 void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);

@@ -9,7 +9,10 @@
 #include "store/kit/saturate.h"
 #include "store/patterns/op.h"
 
-#define CACHE_LINE 64u
+/* What few operations need is kept out of what runs for each of them. */
+#define NOT_INLINE __attribute__((noinline))
+/* What takes `usual` is compiled twice: most operations are so, as pfw_pattern_op_is_usual() says. */
+#define TWICE __attribute__((always_inline)) static inline
 
 void pfw_patterns_init(struct pfw_patterns *patterns)
 {
@@ -175,8 +178,8 @@ static void drop_open(struct pfw_patterns *patterns, uint32_t number)
 }
 
 /* The number + 1 of the open file of a process's descriptor; NULL: no memory. */
-static uint32_t *number_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd,
-				   struct pfw_pattern_recent *recent)
+static NOT_INLINE uint32_t *number_descriptor(struct pfw_patterns *patterns, uint64_t process,
+					      int64_t fd, struct pfw_pattern_recent *recent)
 {
 	int64_t number = pfw_pair_ids_of(&patterns->descriptors, process, (uint64_t)fd);
 
@@ -214,9 +217,9 @@ static inline uint32_t find_open(struct pfw_patterns *patterns, uint64_t process
 	return *open;
 }
 
-/* NULL: no memory. */
-static struct pfw_pattern_use *find_use(struct pfw_patterns *patterns, uint64_t process,
-					uint32_t row)
+/* Of a process that is not known as the first of the row.  NULL: no memory. */
+static NOT_INLINE struct pfw_pattern_use *number_use(struct pfw_patterns *patterns,
+						     uint64_t process, uint32_t row)
 {
 	struct pfw_pattern_use *use;
 	int64_t other;
@@ -234,23 +237,33 @@ static struct pfw_pattern_use *find_use(struct pfw_patterns *patterns, uint64_t 
 	return &patterns->other[other];
 }
 
-static int find_place(struct pfw_patterns *patterns, const struct pfw_pattern_op *op,
-		      struct place *place)
+static inline struct pfw_pattern_use *find_use(struct pfw_patterns *patterns, uint64_t process,
+					       uint32_t row)
 {
-	struct pfw_pattern_use *use = find_use(patterns, op->process, op->name);
-	bool opens = op->role == PFW_ROLE_OPEN && !op->failed;
-	uint32_t open = 0;
+	struct pfw_pattern_use *use = &patterns->use[row];
 
-	if (!use)
+	return row < patterns->use_room && use->process == process + 1
+		       ? use
+		       : number_use(patterns, process, row);
+}
+
+TWICE int find_place(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, bool usual,
+		     struct place *place)
+{
+	bool opens = op->role == PFW_ROLE_OPEN && (usual || !op->failed);
+	uint32_t open;
+
+	place->row = &patterns->row[op->name];
+	place->open = NULL;
+	place->use = find_use(patterns, op->process, op->name);
+	if (!place->use)
 		return -ENOMEM;
-	if (op->fd >= 0) {
-		open = find_open(patterns, op->process, op->fd, opens);
-		if (!open)
-			return -ENOMEM;
-	}
-	*place = (struct place){ .row = &patterns->row[op->name],
-				 .use = use,
-				 .open = open ? &patterns->open[open - 1] : NULL };
+	if (op->fd < 0)
+		return 0;
+	open = find_open(patterns, op->process, op->fd, opens);
+	if (!open)
+		return -ENOMEM;
+	place->open = &patterns->open[open - 1];
 	return 0;
 }
 
@@ -287,7 +300,11 @@ static unsigned size_of(uint64_t bytes)
 		100,	  1u << 10,  10u << 10,	 100u << 10, 1u << 20,
 		4u << 20, 10u << 20, 100u << 20, 1u << 30,
 	};
-	unsigned i = 0;
+	/* By powers of two: the least that it can be. */
+	static const uint8_t least[] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3,
+					 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 7, 7, 8, 8, 8, 9 };
+	unsigned power = bytes > 1 ? 64 - (unsigned)__builtin_clzll(bytes - 1) : 0;
+	unsigned i = power < sizeof(least) ? least[power] : PFW_PATTERN_SIZES - 1;
 
 	while (i < PFW_PATTERN_SIZES - 1 && bytes > most[i])
 		i++;
@@ -305,45 +322,66 @@ static enum pfw_access access_of(const struct pfw_pattern_last *last, int64_t of
 	return offset > last->end ? PFW_ACCESS_SEQUENTIAL : PFW_ACCESS_RANDOM;
 }
 
-/* Add a read or a write of known size; a negative `offset` is unknown. */
-static void add_access(const struct pfw_patterns *patterns, const struct place *place,
-		       enum pfw_side number, const struct pfw_pattern_op *op, int64_t offset)
+static inline bool is_aligned(const struct pfw_patterns *patterns, uint64_t offset)
 {
-	struct pfw_pattern_last *last = &place->use->last[number];
-	enum pfw_access access = offset < 0 ? PFW_ACCESS_UNPLACED : access_of(last, offset);
+	uint64_t alignment = patterns->alignment, low = alignment - 1;
+
+	/* A division takes as long as all the rest. */
+	return !(alignment & low) ? !(offset & low) : offset % alignment == 0;
+}
+
+/* Count a read or a write of known size, which is wanted; a negative `offset` is unknown. */
+TWICE void count_access(const struct pfw_patterns *patterns, const struct place *place,
+			enum pfw_side number, uint64_t bytes, int64_t offset)
+{
+	const struct pfw_pattern_last *last = &place->use->last[number];
 	struct pfw_pattern_side *side = &place->row->side[number];
 
-	if (op->wanted) {
-		side->accesses++;
-		pfw_saturate_u64(&side->bytes, op->bytes);
-		side->size[size_of(op->bytes)]++;
-		side->small += op->bytes < patterns->small;
-		side->access[access]++;
-		side->unaligned += offset >= 0 && (uint64_t)offset % patterns->alignment != 0;
-		/* Darshan compares the first access with end 0; its "last byte" is `end` - 1. */
-		side->behind += offset >= 0 && offset > (last->any ? last->end - 1 : 0);
-		place->row->switches += place->use->moved && place->use->side != number;
+	side->accesses++;
+	pfw_saturate_u64(&side->bytes, bytes);
+	side->size[size_of(bytes)]++;
+	side->small += bytes < patterns->small;
+	place->row->switches += place->use->moved && place->use->side != number;
+	if (offset < 0) {
+		side->access[PFW_ACCESS_UNPLACED]++;
+		return;
 	}
+	side->access[access_of(last, offset)]++;
+	side->unaligned += !is_aligned(patterns, (uint64_t)offset);
+	/* Darshan's "last byte" is `end` - 1, but 0 before the first access, whose `end` is 0. */
+	side->behind += offset >= last->end + !last->any;
+}
+
+TWICE void add_access(const struct pfw_patterns *patterns, const struct place *place,
+		      enum pfw_side number, const struct pfw_pattern_op *op, bool usual,
+		      int64_t offset)
+{
+	struct pfw_pattern_last *last = &place->use->last[number];
+	struct pfw_pattern_side *side = &place->row->side[number];
+	uint64_t bytes = op->bytes;
+
+	if (usual || op->wanted)
+		count_access(patterns, place, number, bytes, offset);
 	place->use->moved = true;
-	place->use->side = (uint8_t)number;
+	place->use->side = number != PFW_SIDE_READ;
 	if (offset < 0)
 		return;
 	last->stepped = last->any;
 	last->step = offset - last->begin;
 	last->any = true;
 	last->begin = offset;
-	last->end = offset > INT64_MAX - (int64_t)op->bytes ? INT64_MAX
-							    : offset + (int64_t)op->bytes;
-	if (op->wanted && (uint64_t)last->end > side->end)
+	last->end = offset > INT64_MAX - (int64_t)bytes ? INT64_MAX : offset + (int64_t)bytes;
+	if ((usual || op->wanted) && (uint64_t)last->end > side->end)
 		side->end = (uint64_t)last->end;
 }
 
 /* Return the offset of an access, and move the descriptor to its end. */
-static int64_t move(const struct place *place, enum pfw_side side, const struct pfw_pattern_op *op)
+TWICE int64_t move(const struct place *place, enum pfw_side side, const struct pfw_pattern_op *op,
+		   bool usual)
 {
 	struct pfw_pattern_open *open = place->open;
 	/* Nobody knows where the end of the file is; Linux's pwrite() appends, too. */
-	bool appends = side == PFW_SIDE_WRITE && (op->append || (open && open->append));
+	bool appends = side == PFW_SIDE_WRITE && ((!usual && op->append) || (open && open->append));
 	int64_t offset;
 
 	if (op->placed)
@@ -359,21 +397,21 @@ static int64_t move(const struct place *place, enum pfw_side side, const struct 
 	return offset;
 }
 
-static void add_side(const struct pfw_patterns *patterns, const struct place *place,
-		     enum pfw_side number, const struct pfw_pattern_op *op)
+TWICE void add_side(const struct pfw_patterns *patterns, const struct place *place,
+		    enum pfw_side number, const struct pfw_pattern_op *op, bool usual)
 {
 	struct pfw_pattern_side *side = &place->row->side[number];
 
-	if (op->wanted) {
-		pfw_saturate_u64(&side->calls, pfw_pattern_op_calls(op));
-		if (!op->target_of_copy)
+	if (usual || op->wanted) {
+		pfw_saturate_u64(&side->calls, usual ? 1 : pfw_pattern_op_calls(op));
+		if (usual || !op->target_of_copy)
 			pfw_saturate_sum(&side->ns, op->ns);
 	}
-	if (op->summed)
+	if (!usual && op->summed)
 		pfw_saturate_u64(&side->bytes, op->wanted ? op->bytes : 0);
 	else if (op->moved)
-		add_access(patterns, place, number, op, move(place, number, op));
-	else if (place->open && !op->failed)
+		add_access(patterns, place, number, op, usual, move(place, number, op, usual));
+	else if (place->open && (usual || !op->failed))
 		place->open->known = false; /* it moved by an unknown number of bytes */
 }
 
@@ -395,63 +433,71 @@ static void seek(const struct place *place, const struct pfw_pattern_op *op)
 	open->offset = op->value;
 }
 
-static void add_other(const struct place *place, const struct pfw_pattern_op *op)
+TWICE void count_other(const struct place *place, const struct pfw_pattern_op *op, bool usual,
+		       bool opened)
 {
-	bool opened = op->role == PFW_ROLE_OPEN && !op->failed;
-	uint64_t calls = pfw_pattern_op_calls(op);
+	uint64_t calls = usual ? 1 : pfw_pattern_op_calls(op);
+	struct pfw_pattern *row = place->row;
 
-	if (op->wanted) {
-		pfw_saturate_sum(&place->row->metadata_ns, op->ns);
-		pfw_saturate_u64(&place->row->opens, opened ? calls : 0);
-		pfw_saturate_u64(&place->row->again, opened && place->use->opened ? calls : 0);
-		pfw_saturate_u64(&place->row->others, opened ? 0 : calls);
-		pfw_saturate_u64(&place->row->mapped, op->summed ? 0 : op->bytes);
-		place->row->looked += op->touches;
-		pfw_saturate_u64(&place->row->touched, op->touches ? (uint64_t)op->value - 1 : 0);
+	pfw_saturate_sum(&row->metadata_ns, op->ns);
+	pfw_saturate_u64(opened ? &row->opens : &row->others, calls);
+	if (opened && place->use->opened)
+		pfw_saturate_u64(&row->again, calls);
+	if (op->bytes && (usual || !op->summed))
+		pfw_saturate_u64(&row->mapped, op->bytes);
+	if (!usual && op->touches) {
+		row->looked++;
+		pfw_saturate_u64(&row->touched, (uint64_t)op->value - 1);
 	}
+}
+
+TWICE void add_other(const struct place *place, const struct pfw_pattern_op *op, bool usual)
+{
+	bool opened = op->role == PFW_ROLE_OPEN && (usual || !op->failed);
+
+	if (usual || op->wanted)
+		count_other(place, op, usual, opened);
 	if (!opened)
 		return;
 	place->use->opened = true;
 	if (place->open) {
 		place->open->known = true;
-		place->open->append = op->append;
+		place->open->append = !usual && op->append;
 		place->open->offset = 0;
 	}
 }
 
-void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+TWICE int take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, bool usual)
 {
-	const struct pfw_pattern *row = &patterns->row[op->name];
-	const char *side = (const char *)&row->side[op->role == PFW_ROLE_WRITE];
-
-	if (op->name < patterns->use_room)
-		__builtin_prefetch(&patterns->use[op->name], 1);
-	__builtin_prefetch(row, 1);
-	for (size_t at = 0; at < sizeof(row->side[0]); at += CACHE_LINE)
-		__builtin_prefetch(side + at, 1);
-}
-
-int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
-{
-	uint64_t process = op->process;
-	bool reads = op->role == PFW_ROLE_READ || op->role == PFW_ROLE_COPY;
 	struct place place;
-	int error = find_place(patterns, op, &place);
+	int error = find_place(patterns, op, usual, &place);
 
 	if (error)
 		return error;
-	if (op->wanted && !place.use->used) {
+	if ((usual || op->wanted) && !place.use->used) {
 		place.use->used = true;
 		place.row->processes++;
 	}
 	if (op->seek && op->seek != PFW_SEEK_CLOSED)
 		seek(&place, op);
-	if (reads || op->role == PFW_ROLE_WRITE)
-		add_side(patterns, &place, reads ? PFW_SIDE_READ : PFW_SIDE_WRITE, op);
+	if (op->role == PFW_ROLE_READ || op->role == PFW_ROLE_WRITE || op->role == PFW_ROLE_COPY)
+		add_side(patterns, &place,
+			 op->role == PFW_ROLE_WRITE ? PFW_SIDE_WRITE : PFW_SIDE_READ, op, usual);
 	else
-		add_other(&place, op);
-	if (op->dups)
-		return copy_descriptor(patterns, process, op->fd, op->value);
-	return op->seek == PFW_SEEK_CLOSED && op->fd >= 0 ? set_open(patterns, process, op->fd, 0)
-							  : 0;
+		add_other(&place, op, usual);
+	if (!usual && op->dups)
+		return copy_descriptor(patterns, op->process, op->fd, op->value);
+	return op->seek == PFW_SEEK_CLOSED && op->fd >= 0
+		       ? set_open(patterns, op->process, op->fd, 0)
+		       : 0;
+}
+
+static NOT_INLINE int take_unusual(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+{
+	return take(patterns, op, false);
+}
+
+int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+{
+	return pfw_pattern_op_is_usual(op) ? take(patterns, op, true) : take_unusual(patterns, op);
 }

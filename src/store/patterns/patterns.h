@@ -102,8 +102,14 @@ struct pfw_patterns_block {
 	struct pfw_io_calls io;
 	struct pfw_patterns_known { /* a cache: what lines are, by entry->named and form */
 		uint64_t named, form;
-		uint8_t what;	    /* private to block.c */
-		uint8_t fd, offset; /* their pfw_entry_place() */
+		uint8_t what;		   /* private to block.c */
+		uint8_t fd, offset, flags; /* their pfw_entry_place() */
+		uint8_t role;
+		bool usual; /* calls on files: no copies, nor pwritev2() */
+		/* The flags of an open that came last, and whether O_APPEND is in them. */
+		bool append;
+		uint8_t text_bytes;
+		char text[32];
 	} known[PFW_ENTRY_NUMBERS];
 };
 
