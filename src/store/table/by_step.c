@@ -306,15 +306,74 @@ static int add_work(struct pfw_table_by_step *by_step, const struct pfw_table_wo
 	return 0;
 }
 
-static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_event *event)
+/* Add calls to a row, whose sums stay in registers meanwhile. */
+static int add_to_row(struct pfw_average *row, const struct pfw_table_event *event, size_t count)
 {
-	const struct pfw_table_call call = { .start_ns = event->start_ns,
-					     .dur_ns = event->dur_ns,
-					     .bytes = event->bytes,
-					     .calls = 1,
-					     .transfers = event->transfer };
+	struct pfw_tally sums = row->sums;
+	int error = 0;
 
-	return add_call(by_step, &call, event->process, event->said);
+	if (!sums.timed) {
+		sums.min_ns = INT64_MAX;
+		sums.max_ns = INT64_MIN;
+	}
+	for (size_t i = 0; i < count && !error; i++, event++) {
+		int64_t ns = event->dur_ns;
+
+		if (!sums.count || event->start_ns < sums.first_ns ||
+		    (event->start_ns == sums.first_ns && ns > sums.first_dur_ns)) {
+			sums.first_ns = event->start_ns;
+			sums.first_dur_ns = ns;
+		}
+		sums.min_ns = ns < sums.min_ns ? ns : sums.min_ns;
+		sums.max_ns = ns > sums.max_ns ? ns : sums.max_ns;
+		sums.timed++;
+		sums.count++;
+		pfw_saturate_sum(&sums.total_ns, ns);
+		pfw_saturate_sum(&sums.self_ns, ns);
+		if (event->transfer) {
+			pfw_saturate_u64(&sums.transfers, 1);
+			pfw_saturate_sum(&sums.bytes, event->bytes);
+			pfw_saturate_sum(&sums.transfer_ns, ns);
+		}
+		error = pfw_sketch_add(&row->durations, ns);
+	}
+	row->sums = sums;
+	return error;
+}
+
+/* How many of the events, of which the first one is at some step, follow each other there. */
+static size_t same_step(const struct pfw_table_by_step *by_step,
+			const struct pfw_table_event *event, size_t count)
+{
+	const struct at *at = &by_step->at[event->process % CELLS];
+	size_t same = 1;
+
+	while (same < count && !event->said && !event[same].said &&
+	       event[same].process == event->process && event[same].start_ns >= at->in.begin_ns &&
+	       event[same].start_ns < at->in.end_ns)
+		same++;
+	return same;
+}
+
+static int add_events(struct pfw_table_by_step *by_step, const struct pfw_table_event *event,
+		      size_t count)
+{
+	int error = 0;
+
+	while (count && !error && by_step->rows.count <= ROWS_MAX) {
+		struct pfw_average *row =
+			row_of(by_step, (struct wanted){ .slot = OF_CALLS,
+							 .process = event->process,
+							 .ts_ns = event->start_ns,
+							 .said = event->said });
+		size_t same = same_step(by_step, event, count);
+
+		by_step->none |= event->said == UINT32_MAX;
+		error = row ? add_to_row(row, event, same) : -ENOMEM;
+		event += same;
+		count -= same;
+	}
+	return error;
 }
 
 int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
@@ -331,8 +390,7 @@ int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_
 	if (by_step->none)
 		return 0;
 	error = pfw_steps_make(&by_step->found, by_step->step, by_step->steps);
-	for (size_t i = 0; i < count && !error && by_step->rows.count <= ROWS_MAX; i++)
-		error = add_event(by_step, &event[i]);
+	error = error ? error : add_events(by_step, event, count);
 	for (size_t i = 0; i < works && !error && by_step->rows.count <= ROWS_MAX; i++)
 		error = work[i].hidden ? 0 : add_work(by_step, &work[i]);
 	for (size_t i = 0; i < by_step->sums && !error && by_step->rows.count <= ROWS_MAX; i++)
