@@ -81,14 +81,6 @@ int64_t pfw_text_ids_lend(struct pfw_text_ids *names, const char *text, uint32_t
 								      : (int64_t)names->count - 1;
 }
 
-int64_t pfw_text_ids_append(struct pfw_text_ids *names, const char *text, size_t bytes)
-{
-	const char *copy = pfw_arena_copy(&names->texts, text, bytes);
-
-	return copy ? pfw_text_ids_lend(names, copy, (uint32_t)bytes, hash_of(text, bytes))
-		    : -ENOMEM;
-}
-
 /* Most of many texts are in no cache: prefetch the slot, the row and the text of later ones. */
 static inline void fetch(const struct pfw_text_ids *names, int64_t of,
 			 const struct pfw_text_ids *from, uint32_t i)

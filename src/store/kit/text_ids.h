@@ -28,9 +28,6 @@ int64_t pfw_text_ids_of(struct pfw_text_ids *names, int64_t of, const char *text
 int64_t pfw_text_ids_lend(struct pfw_text_ids *names, const char *text, uint32_t bytes,
 			  uint32_t hash);
 
-/* The same of a copy of a text, which may be there already: pfw_text_ids_map() does the search. */
-int64_t pfw_text_ids_append(struct pfw_text_ids *names, const char *text, size_t bytes);
-
 /* Its number, or -ENOENT.  Thread: any, while no thread adds. */
 int64_t pfw_text_ids_find(const struct pfw_text_ids *names, int64_t of, const char *text,
 			  size_t bytes);

@@ -13,6 +13,8 @@
 #include "store/table/key.h"
 
 #define RECENT 64u
+/* A block keeps the args of the blocks before, which mostly are the same, up to so many. */
+#define ARGS_KEPT 4096u
 
 /* Sums of a kind in a step. */
 struct kind_row {
@@ -28,6 +30,7 @@ struct work_row {
 };
 
 struct pfw_table_by_arg {
+	uint64_t number;       /* unique in this process */
 	struct pfw_spill work; /* struct pfw_table_work each */
 	struct pfw_spill_budget budget;
 	struct pfw_text_ids args, operators, kinds;
@@ -73,64 +76,118 @@ static int append_arg(char text[ARGS_BYTES], int used, const struct pfw_slice *k
 	return append(text, used, "\"", quoted);
 }
 
-/* Which args of a form these are, as bits. */
-static uint64_t rows_of_form(const struct pfw_entry *entry)
+/* What a form has of these args: each run follows each other in the line. */
+#define RUNS 4u
+struct form_runs {
+	uint64_t form;
+	unsigned runs; /* more than RUNS: too many */
+	struct {
+		uint8_t first, last;
+	} run[RUNS];
+};
+
+static const struct form_runs *runs_of_form(const struct pfw_entry *entry)
 {
-	static _Thread_local struct {
-		uint64_t form, take;
-	} forms[PFW_ENTRY_NUMBERS];
+	static _Thread_local struct form_runs forms[PFW_ENTRY_NUMBERS];
+	struct form_runs *form = &forms[entry->form % PFW_ENTRY_NUMBERS];
 	struct pfw_slice key;
 	struct pfw_value value;
-	uint64_t *form = &forms[entry->form % PFW_ENTRY_NUMBERS].form;
-	uint64_t *take = &forms[entry->form % PFW_ENTRY_NUMBERS].take;
 
-	if (*form == entry->form)
-		return *take;
-	*form = entry->form;
-	*take = 0;
+	if (form->form == entry->form)
+		return form;
+	*form = (struct form_runs){ .form = entry->form };
 	for (unsigned i = 0; i < entry->arg_count; i++) {
 		pfw_entry_pair(entry, i, &key, &value);
-		*take |= makes_rows(&key) ? 1ull << i : 0;
+		if (!makes_rows(&key))
+			continue;
+		if (!form->runs || form->runs > RUNS || form->run[form->runs - 1].last + 1u != i) {
+			if (form->runs++ >= RUNS)
+				continue;
+			form->run[form->runs - 1].first = (uint8_t)i;
+		}
+		form->run[form->runs - 1].last = (uint8_t)i;
 	}
-	return *take;
+	return form;
+}
+_Static_assert(PFW_ENTRY_ARGS_MAX <= UINT8_MAX, "struct form_runs");
+
+/* The text of a run. */
+static struct pfw_slice run_of(const struct form_runs *form, unsigned run,
+			       const struct pfw_entry *entry)
+{
+	const struct pfw_entry_pair *last = &entry->arg[form->run[run].last];
+	size_t begin = entry->arg[form->run[run].first].key - 1;
+
+	return (struct pfw_slice){ .at = entry->args.at + begin,
+				   .bytes = last->value + last->bytes - begin };
 }
 
-/* The bytes of an object with these args, or -1. */
-static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry)
+/* The bytes of an object with these args, or -1; `form` NULL: it has none. */
+static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry,
+		      const struct form_runs *form)
 {
 	struct pfw_slice key;
 	struct pfw_value value;
 	struct pfw_args args;
 	int used = append(text, 0, "{", 1);
 
-	/* Such a line has no white space: what follows each other is copied at once. */
-	for (uint64_t left = entry->form ? rows_of_form(entry) : 0, run; left; left &= ~run) {
-		const struct pfw_entry_pair *arg = &entry->arg[__builtin_ctzll(left)], *last = arg;
-		const char *begin = entry->args.at + arg->key - 1;
+	for (unsigned i = 0; form && i < form->runs; i++) {
+		struct pfw_slice run = run_of(form, i, entry);
 
-		run = ((left & -left) + left) ^ left;
-		run &= left;
-		last += __builtin_popcountll(run) - 1;
-		used = used == 1 ? used : append(text, used, ",", 1);
-		used = append(text, used, begin,
-			      (size_t)(entry->args.at + last->value + last->bytes - begin));
+		used = append(text, used, ",", i > 0);
+		used = append(text, used, run.at, run.bytes);
 	}
+	if (form)
+		return append(text, used, "}", 1);
 	pfw_args_init(&args, entry);
-	while (!entry->form && pfw_args_next(&args, &key, &value)) {
+	while (pfw_args_next(&args, &key, &value)) {
 		if (makes_rows(&key))
 			used = append_arg(text, used, &key, &value);
 	}
 	return append(text, used, "}", 1);
 }
-_Static_assert(PFW_ENTRY_ARGS_MAX <= 64, "rows_of_form() has a bit for each");
+
+/* Whether it would write this text. */
+static bool are_args(const struct pfw_text_id *text, const struct pfw_entry *entry,
+		     const struct form_runs *form)
+{
+	const char *at = text->text, *end = at + text->bytes;
+
+	for (unsigned i = 0; i < form->runs; i++) {
+		struct pfw_slice run = run_of(form, i, entry);
+
+		if ((size_t)(end - at) < run.bytes + 2 || (i && *at != ',') ||
+		    memcmp(at + 1, run.at, run.bytes) != 0)
+			return false;
+		at += 1 + run.bytes;
+	}
+	return form->runs && end - at == 1;
+}
 
 int64_t pfw_table_works_args(struct pfw_table_works *works, const struct pfw_entry *entry)
 {
+	const struct form_runs *form = entry->form ? runs_of_form(entry) : NULL;
+	struct pfw_table_args *last = works->known ? &works->known[works->last] : NULL;
 	char text[ARGS_BYTES];
-	int bytes = write_args(text, entry);
+	int64_t number;
+	int bytes;
 
+	if (form && form->runs > RUNS)
+		form = NULL;
+	/* The same work mostly comes in the same order again. */
+	if (form && last && last->after &&
+	    are_args(&works->args.name[last->after - 1], entry, form)) {
+		works->last = last->after - 1;
+		return works->last;
+	}
+	bytes = write_args(text, entry, form);
 	/* An empty text: the args are too long to be kept. */
-	return pfw_text_ids_append(&works->args, text, bytes < 0 ? 0 : (size_t)bytes);
+	number = pfw_text_ids_of(&works->args, 0, text, bytes < 0 ? 0 : (size_t)bytes);
+	if (number < 0 || PFW_REACH(works->known, (size_t)number, works->known_room))
+		return -ENOMEM;
+	works->known[works->last].after = (uint32_t)number + 1;
+	works->last = (uint32_t)number;
+	return number;
 }
 
 int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
@@ -151,13 +208,18 @@ int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *e
 
 void pfw_table_works_clear(struct pfw_table_works *works)
 {
-	pfw_text_ids_clear(&works->args);
+	if (works->args.count > ARGS_KEPT) {
+		pfw_text_ids_clear(&works->args);
+		memset(works->known, 0, works->known_room * sizeof(*works->known));
+		works->last = 0;
+	}
 	works->works = 0;
 }
 
 void pfw_table_works_release(struct pfw_table_works *works)
 {
 	pfw_text_ids_release(&works->args);
+	free(works->known);
 	free(works->work);
 	*works = (struct pfw_table_works){ .works = 0 };
 }
@@ -203,32 +265,51 @@ static int launch(struct pfw_nesting *nesting, const struct pfw_table_work *work
 			      : 0;
 }
 
-int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
+/* The file's number of some args of a block, or -ENOMEM.  The block knows that of the file to which it was
+ * given last. */
+static int64_t map_args(struct pfw_table_by_arg *by_arg, struct pfw_table_works *works,
+			uint32_t args)
+{
+	const struct pfw_text_id *text = &works->args.name[args];
+	uint32_t *known = &works->known[args].of_file;
+	const struct pfw_text_id *same = *known < by_arg->args.count ? &by_arg->args.name[*known]
+								     : NULL;
+	int64_t number;
+
+	if (same && same->bytes == text->bytes && memcmp(same->text, text->text, text->bytes) == 0)
+		return *known;
+	number = pfw_text_ids_of(&by_arg->args, 0, text->text, text->bytes);
+	if (number >= 0)
+		*known = (uint32_t)number;
+	return number;
+}
+
+int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, struct pfw_table_works *works,
 			  const struct pfw_averages *rows, struct pfw_nesting *nesting)
 {
-	uint32_t *args = works->works ? malloc((works->args.count + 1) * sizeof(*args)) : NULL;
 	size_t bytes = works->works * sizeof(struct pfw_table_work);
 	struct pfw_table_work *work = NULL;
-	int64_t process = 0;
+	int64_t process = 0, args;
 	int error;
 
 	if (!works->works)
 		return 0;
-	error = args ? pfw_text_ids_map(&by_arg->args, 0, &works->args, args) : -ENOMEM;
-	error = error ? error : pfw_spill_reserve(&by_arg->work, bytes, &by_arg->budget);
+	error = pfw_spill_reserve(&by_arg->work, bytes, &by_arg->budget);
 	if (!error)
 		work = pfw_spill_end(&by_arg->work);
 	for (size_t i = 0; i < works->works && !error; i++, work++) {
 		*work = works->work[i];
 		if (!i || work->process != works->work[i - 1].process)
 			process = pfw_nesting_process(nesting, work->process);
+		args = work->hidden ? 0 : map_args(by_arg, works, work->args);
+		if (process < 0 || args < 0)
+			return -ENOMEM;
 		work->process = (uint64_t)process;
 		work->row = rows->row[work->row].merged;
-		work->args = work->hidden ? 0 : args[work->args];
-		error = process < 0 ? (int)process : launch(nesting, work);
+		work->args = (uint32_t)args;
+		error = launch(nesting, work);
 	}
 	by_arg->work.bytes += error ? 0 : bytes;
-	free(args);
 	return error;
 }
 

@@ -27,12 +27,19 @@ struct pfw_table_work {
 
 /* All zero: none.  Thread: one at a time, as all here. */
 struct pfw_table_works {
-	struct pfw_text_ids args; /* objects with those args of a line by which rows are made */
 	struct pfw_table_work *work;
-	size_t works, room;
+	size_t works;
+	/* Private to by_arg.c. */
+	struct pfw_text_ids args; /* objects with those args of a line by which rows are made */
+	struct pfw_table_args {
+		uint32_t of_file; /* its last number in a file */
+		uint32_t after;	  /* the args of the next work when it came before, plus 1 */
+	} * known;
+	size_t room, known_room;
+	uint32_t last; /* the args of the work before */
 };
 
-/* The number of those args of a line; the same args may have several.  -ENOMEM. */
+/* The number of those args of a line.  -ENOMEM. */
 int64_t pfw_table_works_args(struct pfw_table_works *works, const struct pfw_entry *entry);
 
 /* Add a line of a device, its row and its args.  0 or -ENOMEM. */
@@ -51,7 +58,7 @@ void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg);
 
 /* Keep the GPU work of the next block, whose rows were merged; `nesting` numbers the processes, and gets the
  * work with its launchers.  0, or as pfw_spill_add(). */
-int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
+int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, struct pfw_table_works *works,
 			  const struct pfw_averages *rows, struct pfw_nesting *nesting);
 
 /* All that was kept: *count of them, with the rows of the file. */
