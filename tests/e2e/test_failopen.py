@@ -180,6 +180,27 @@ def test_run_counts_no_trace_that_cannot_be_finished(place):
     assert len(harness.events(lines, "pwrite")) + lost >= 20000 and not os.listdir(place.spools)
 
 
+REPLACED = """
+import os, shutil, time
+def work():
+    for _ in range(100): os.access('data', os.R_OK)
+work()
+while not os.path.exists('t.pfw') or b'"access"' not in open('t.pfw', 'rb').read(): time.sleep(0.01)
+shutil.copy('t.pfw', 'copy')
+os.rename('copy', 't.pfw')  # as sed -i does
+work()
+"""
+
+
+def test_run_says_that_a_trace_was_cut_short(place):
+    environment = harness.clean_environment(PFW_SPOOL_DIR=str(place.spools), PFW_FLUSH_MS="5")
+    result = harness.run([harness.PFW, "run", "-o", "t", "--", "/usr/bin/python3", "-I", "-S", "-c", REPLACED],
+                         environment, place.top)
+    assert "recording stops: the trace was moved" in result.stderr
+    assert "(1 not finished, not counted)" in result.stderr and "1 trace is cut short" in result.stderr
+    assert "nothing lost" not in result.stderr and "running" not in result.stderr
+
+
 def test_file_size_limit(place):
     """RLIMIT_FSIZE: no SIGXFSZ from the tracer's files, neither trace nor spool."""
     result = place.run("limit", 1 << 20, "writes", "data", MANY, "print", "out",

@@ -49,7 +49,7 @@ ERRORS = {
     "rt_sigtimedwait": ("EAGAIN",), "rt_sigpending": (),
     "write": ("EAGAIN", "EINTR", "EIO", "ENOSPC", "EPIPE", "short"),
     "writev": ("EAGAIN", "EINTR", "EIO", "ENOSPC", "EPIPE"),  # of a message
-    "pwrite64": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "short", "one", "zero"),
+    "pwrite64": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "ESTALE", "short", "one", "zero"),
     "newfstatat": ("EACCES", "ENOMEM", "EOVERFLOW") + DENIED,
     "getdents64": ("EIO", "ENOENT", "ENOMEM", "ENOTDIR", "zero") + DENIED,
     "ftruncate": ("EIO", "EINTR", "EPERM"),

@@ -7,6 +7,7 @@
 #include "run/run.h"
 #include "share/adopt.h"
 #include "share/executable.h"
+#include "store/sys/proc.h"
 #include "store/traces/ends.h"
 #include "store/traces/paths.h"
 #include "ui/cli.h"
@@ -23,6 +24,7 @@ struct sums {
 	uint64_t unfinished;
 	uint64_t killed, recovered; /* processes killed, events recovered from their spools */
 	uint64_t broken; /* processes that are dead and whose traces cannot be finished */
+	uint64_t cut;	 /* unfinished traces without a spool, of processes that are dead */
 	uint64_t ranks, world_size; /* finished rank files, and ranks of the job */
 	bool colours;
 	char here[PATH_MAX + 1]; /* the working directory, ending in '/' */
@@ -73,6 +75,15 @@ static void adopt_killed(struct sums *sums)
 
 /* ---- traces ---- */
 
+/* Whether the process of a trace is known to be dead. */
+static bool is_dead(const struct pfw_trace *trace)
+{
+	char boot[sizeof(trace->boot)];
+
+	pfw_proc_boot_id(boot, sizeof(boot));
+	return boot[0] && !strcmp(boot, trace->boot) && !pfw_proc_alive((pid_t)trace->pid, 0);
+}
+
 /* Add a trace as number n if it belongs to this run; return whether it does. */
 static bool add_trace(struct sums *sums, const char *path, size_t n)
 {
@@ -92,6 +103,7 @@ static bool add_trace(struct sums *sums, const char *path, size_t n)
 	sums->excluded += trace.excluded;
 	sums->untraced += trace.untraced;
 	sums->unfinished += !trace.ended;
+	sums->cut += !trace.ended && is_dead(&trace);
 	if (trace.rank >= 0 && trace.world_size > 1) {
 		sums->ranks += trace.ended;
 		sums->world_size = trace.world_size;
@@ -215,14 +227,14 @@ static void say_nothing_recorded(const struct sums *sums)
 	else
 		line(sums, CLI_YELLOW,
 		     "nothing was recorded: no I/O but on system files, Python's "
-		     "own and what --data-dir leaves out; try pfw run --all");
+		     "own and what --data-dir leaves out, if no line above says otherwise; "
+		     "try pfw run --all");
 }
 
 static void say_events(const struct sums *sums)
 {
 	char ranks[96] = "", open[96] = "";
 	uint64_t processes = count_processes(sums);
-	uint64_t broken = sums->broken < sums->unfinished ? sums->broken : sums->unfinished;
 
 	if (sums->world_size > 1 && sums->ranks >= sums->world_size)
 		snprintf(ranks, sizeof(ranks), ", all %" PRIu64 " ranks", sums->world_size);
@@ -232,12 +244,9 @@ static void say_events(const struct sums *sums)
 				 ? " (%" PRIu64 " of %" PRIu64 " ranks; PFW_RANKS chooses)"
 				 : " (%" PRIu64 " of %" PRIu64 " ranks finished so far)",
 			 sums->ranks, sums->world_size);
-	else if (broken)
-		snprintf(open, sizeof(open), " (%" PRIu64 " not finished, not counted)",
-			 sums->unfinished);
 	else if (sums->unfinished)
-		snprintf(open, sizeof(open), " (%" PRIu64 " still running, not counted)",
-			 sums->unfinished);
+		snprintf(open, sizeof(open), " (%" PRIu64 " %s, not counted)", sums->unfinished,
+			 sums->broken || sums->cut ? "not finished" : "still running");
 	line(sums, CLI_PLAIN, "%s event%s of %s process%s in %s%s%s", cli_count(sums->events),
 	     cli_plural(sums->events), cli_count(processes), processes == 1 ? "" : "es",
 	     cli_seconds(sums->wall_ns), ranks, open);
@@ -269,6 +278,10 @@ static void say_lost(const struct sums *sums)
 		     "whether events were lost is known when the trace is finished%s: `pfw validate` "
 		     "counts them before",
 		     killed);
+	else if (sums->cut)
+		line(sums, CLI_YELLOW,
+		     "%s trace%s cut short: how many events are lost is not known%s",
+		     cli_count(sums->cut), sums->cut == 1 ? " is" : "s are", killed);
 	else
 		line(sums, CLI_PLAIN, "nothing lost%s", killed);
 }
@@ -390,7 +403,8 @@ void run_report(const struct run *run, int status, int64_t wall_ns)
 			     run->rank.rank, cli_count(sums.lost), cli_plural(sums.lost),
 			     cli_name(sums.shown));
 	} else if (!sums.paths.count) {
-		say_nothing_recorded(&sums);
+		if (!sums.broken)
+			say_nothing_recorded(&sums);
 	} else {
 		say_events(&sums);
 		say_left_out(&sums);

@@ -106,6 +106,9 @@ static int write_text(struct pfw_writer *writer)
 	error = pfw_output_write(fd, data, bytes, writer->offset);
 	if (error) {
 		pfw_os_ftruncate(fd, writer->offset); /* readers see whole lines only */
+		if (error ==
+		    -ESTALE) /* NFS: its server has been started again; the name may still do */
+			pfw_writer_close_trace(writer);
 		return error;
 	}
 	writer->offset += bytes;
@@ -154,7 +157,7 @@ static bool may_pass(int error, bool made)
 	case EINTR:
 	case EAGAIN:
 		return true;
-	case ESTALE:
+	case ENOENT:
 	case ELOOP:
 		return false;
 	default:
@@ -187,7 +190,7 @@ int pfw_writer_flush_text(struct pfw_writer *writer)
 	if (atomic_load(&writer->dead))
 		return writer->last_error;
 	if (atomic_load(&writer->spool->header->state) == PFW_SPOOL_ADOPTED)
-		error = -ESTALE;
+		error = -ENOENT;
 	else if (writer->text.bytes)
 		error = write_text(writer);
 	if (error)

@@ -6,8 +6,8 @@
 #include "common/base/text.h"
 #include "recorder/writer/internal.h"
 
-#define UNASKED_BYTES \
-	(1ull << 20) /* rings of a small program; the files below are not read for them */
+/* Rings of a small program, for which the files below are not read. */
+#define UNASKED_BYTES (1ull << 20)
 #define GROWS_BYTES (64ull << 20) /* may be taken before the next look */
 #define ASK_AGAIN_NS 1000000000ull
 

@@ -111,13 +111,13 @@ int pfw_output_reopen(const char *path, const struct pfw_file_id *id, bool ours)
 	struct pfw_file_id now;
 	int fd = try_open(path, 0), error;
 
-	if (fd == -ENOENT || fd == -ELOOP) /* removed, or replaced by a symbolic link */
-		return -ESTALE;
+	if (fd == -ELOOP) /* replaced by a symbolic link */
+		return -ENOENT;
 	if (fd < 0)
 		return fd;
 	error = pfw_file_id_get(fd, &now);
 	if (!error && !pfw_file_id_is(&now, id))
-		error = -ESTALE;
+		error = -ENOENT;
 	if (error) {
 		pfw_os_close(fd);
 		return error;
@@ -201,16 +201,14 @@ static const char *remedy(int error, int made)
 {
 	if (pfw_output_lacks_room(error))
 		return "events wait in memory until there is room, then are counted as lost";
-	switch (-error) {
-	case ESTALE:
-		return "recording stops: the trace was moved, removed or adopted by pfw repair";
-	case EBUSY:
+	if (error == -EBUSY)
 		return "recording stops: another process holds the trace's lock";
-	default:
-		return made ? "events wait in memory, then are counted as lost"
-			    : "nothing is recorded: set DFTRACER_LOG_FILE (or pfw run -o) to a "
-			      "place you can write to";
-	}
+	if (!made)
+		return "nothing is recorded: set DFTRACER_LOG_FILE (or pfw run -o) to a place you can "
+		       "write to";
+	return error == -ENOENT
+		       ? "recording stops: the trace was moved, removed or adopted by pfw repair"
+		       : "events wait in memory, then are counted as lost";
 }
 
 void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made)

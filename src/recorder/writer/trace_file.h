@@ -30,7 +30,7 @@ int pfw_output_create(char *path, struct pfw_file_id *id);
 /* Whether pfw_output_create() has the rights it needs: 0 or -errno.  Nothing is made.  Thread: any. */
 int pfw_output_may_create(const char *path);
 
-/* Open it again.  -ESTALE: the name is gone or another file now; -EBUSY: another process holds the
+/* Open it again.  -ENOENT: the name is gone or another file now; -EBUSY: another process holds the
  * lock (`ours`: the lock may be our own). */
 int pfw_output_reopen(const char *path, const struct pfw_file_id *id, bool ours);
 

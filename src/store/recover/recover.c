@@ -65,8 +65,8 @@ say(struct pfw_recovery *result, enum pfw_recover_status status, int error, cons
 static int fail(struct adoption *adoption, int error, const char *what, const char *path)
 {
 	return say(adoption->result, PFW_RECOVER_BAD, error,
-		   "%s %.120s: %s; nothing is lost: put that right and repair again", what, path,
-		   strerror(-error));
+		   "%s %.120s: %s; nothing more is lost: put that right and repair again", what,
+		   path, strerror(-error));
 }
 
 /* Fill in what the header says of the process. */

@@ -92,7 +92,7 @@ static void a_symbolic_link_is_not_followed(void **state)
 	assert_created("t.pfw", "t.2.pfw");
 	assert_int_equal(stat(in_dir("victim"), &st), -1);
 	strcpy(path, in_dir("t.pfw"));
-	assert_int_equal(pfw_output_reopen(path, &id, false), -ESTALE); /* a dangling link */
+	assert_int_equal(pfw_output_reopen(path, &id, false), -ENOENT); /* a dangling link */
 }
 
 static void it_is_locked_while_open(void **state)
@@ -123,11 +123,11 @@ static void another_file_is_stale(void **state)
 	(void)state;
 	close(fd);
 	assert_int_equal(rename(path, in_dir("moved")), 0);
-	assert_int_equal(pfw_output_reopen(path, &id, false), -ESTALE);
+	assert_int_equal(pfw_output_reopen(path, &id, false), -ENOENT);
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(pfw_output_reopen(path, &id, false), -ESTALE);
+	assert_int_equal(pfw_output_reopen(path, &id, false), -ENOENT);
 }
 
 static void a_move_replaces_nothing(void **state)
@@ -188,7 +188,7 @@ static void errors_name_file_cause_and_cure(void **state)
 	pfw_output_say_error(keep, "/data/t.pfw", -EACCES, 0);
 	assert_non_null(strstr(said, "cannot create the trace /data/t.pfw: EACCES;"));
 	assert_non_null(strstr(said, "DFTRACER_LOG_FILE"));
-	pfw_output_say_error(keep, "/data/t.pfw", -ESTALE, 1);
+	pfw_output_say_error(keep, "/data/t.pfw", -ENOENT, 1);
 	assert_non_null(strstr(said, "recording stops"));
 	pfw_output_say_error(keep, "/data/t.pfw", -9999, 1);
 	assert_non_null(strstr(said, "unknown error"));

@@ -33,7 +33,7 @@ static enum pfw_recover_status recover_limited(struct world *world, uint64_t lim
 		setrlimit(RLIMIT_FSIZE, &most);
 		pfw_recover_spool(world->builder.path, world->place, &world->result);
 		_exit(world->result.status == PFW_RECOVER_BAD &&
-				      strstr(world->result.why, "nothing is lost")
+				      strstr(world->result.why, "nothing more is lost")
 			      ? 99
 			      : (int)world->result.status);
 	}
