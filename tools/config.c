@@ -287,10 +287,9 @@ static int take_place(void *user, const struct cli_args *args, int option)
 static int config_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct config config = { .format = CLI_TEXT };
-	int status;
 	struct cli_args args;
+	int status = cli_read(&args, command, argc, argv, &config, take_place);
 
-	status = cli_read(&args, command, argc, argv, &config, take_place);
 	if (status >= 0)
 		return status;
 	if (config.wanted)

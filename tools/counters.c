@@ -242,7 +242,6 @@ static int print(struct counters *counters)
 			     .none = "-",
 			     .width = survey->width,
 			     .few = few };
-	int error;
 
 	if (!found->rows) {
 		if (!survey->quiet)
@@ -254,11 +253,7 @@ static int print(struct counters *counters)
 	qsort(found->row, found->rows, sizeof(*found->row), by_name);
 	for (size_t i = 0; i < found->rows; i++)
 		put_row(&grid, &found->row[i]);
-	error = grid.failed ? -ENOMEM : 0;
-	if (!error)
-		grid_print(&grid, stdout, survey->format, NULL);
-	grid_release(&grid);
-	return error;
+	return grid_end(&grid, stdout, survey->format, NULL);
 }
 
 /* ---- the command ---- */

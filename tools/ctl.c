@@ -210,9 +210,8 @@ static int run_ctl(const struct cli_command *command, int argc, char **argv)
 {
 	struct ctl ctl = { .format = CLI_TEXT };
 	struct cli_args args;
-	int status;
+	int status = cli_read(&args, command, argc, argv, &ctl, NULL);
 
-	status = cli_read(&args, command, argc, argv, &ctl, NULL);
 	if (status >= 0)
 		return status;
 	if (args.operands != 2) {

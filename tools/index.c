@@ -11,7 +11,6 @@
 #include "store/json/print.h"
 #include "store/sys/open.h"
 #include "store/traces/traces.h"
-#include "ui/cli.h"
 #include "ui/interrupt.h"
 #include "ui/progress.h"
 
@@ -285,9 +284,8 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct indexing indexing = { .command = command, .colours = cli_colours(stdout) };
 	struct cli_args args;
-	int status;
+	int status = cli_read(&args, command, argc, argv, &indexing, NULL);
 
-	status = cli_read(&args, command, argc, argv, &indexing, NULL);
 	if (status >= 0)
 		return status;
 	if (!indexing.partial && (indexing.out || indexing.as)) {

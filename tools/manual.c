@@ -74,7 +74,6 @@ static void man_option(FILE *out, const struct cli_option *row)
 
 static void man_command(FILE *out, const struct cli_command *command)
 {
-	static const struct cli_option help = { "help", 'h', NULL, "print this help", .id = 'h' };
 	char name[64];
 
 	snprintf(name, sizeof(name), "pfw-%s", command->name);
@@ -84,7 +83,7 @@ static void man_command(FILE *out, const struct cli_command *command)
 	fputs("\n.SH OPTIONS\n", out);
 	for (const struct cli_option *row = command->options; row->name; row++)
 		man_option(out, row);
-	man_option(out, &help);
+	man_option(out, &cli_option_help);
 	if (command->details) {
 		/* Keep the line breaks, since details contain tables and examples. */
 		fputs(".SH DESCRIPTION\n.nf\n", out);

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "share/survey.h"
 #include "share/unasked.h"
 #include "store/index/index.h"
@@ -230,12 +231,11 @@ static void remove_directory(const char *path)
 /* "DIRECTORY/NAME", of the directory of `beside` or of --as. */
 static char *name_of(const struct making *making, const char *beside, const char *path)
 {
-	const char *as = making->options->as, *name = strrchr(path, '/');
+	const char *as = making->options->as, *name = pfw_text_base(path);
 	const char *slash = strrchr(beside, '/');
 	char *made = NULL;
 	int bytes;
 
-	name = name ? name + 1 : path;
 	if (as)
 		bytes = asprintf(&made, "%s%s%s", as, *as ? "/" : "", name);
 	else

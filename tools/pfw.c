@@ -11,7 +11,6 @@
 #include "pfw/pfw.h"
 #include "share/external.h"
 #include "store/index/index.h"
-#include "ui/cli.h"
 
 /* Other tools' names for our commands. */
 static const struct {

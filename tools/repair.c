@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "share/adopt.h"
 #include "store/recover/recover.h"
 #include "store/traces/ends.h"
@@ -210,9 +211,7 @@ static uint64_t adopt_unbegun(struct repair *repair, const char *argument)
 
 static bool is_spool(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
-	return strncmp(slash ? slash + 1 : path, "pfw-", 4) == 0 && strstr(path, ".spool");
+	return strncmp(pfw_text_base(path), "pfw-", 4) == 0 && strstr(path, ".spool");
 }
 
 static void repair_argument(struct repair *repair, const char *argument)
@@ -255,9 +254,8 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 	struct repair repair = { .command = command };
 	struct adopt_dirs dirs;
 	struct cli_args args;
-	int status;
+	int status = cli_read(&args, command, argc, argv, &repair, NULL);
 
-	status = cli_read(&args, command, argc, argv, &repair, NULL);
 	if (status >= 0)
 		return status;
 	if (!args.operands && !repair.every) {

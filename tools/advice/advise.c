@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "advice/advice.h"
-#include "share/survey.h"
 #include "share/unasked.h"
 #include "store/kit/grow.h"
 #include "ui/progress.h"
@@ -35,7 +34,6 @@ static void put_text(struct grid *grid, const char *text)
 static int print_rows(const struct advise *advise, const struct finding *found, size_t count)
 {
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns), .none = "-" };
-	bool failed;
 
 	for (size_t i = 0; i < count; i++) {
 		bool known = found[i].cost_ns != ADVICE_NO_COST;
@@ -50,11 +48,7 @@ static int print_rows(const struct advise *advise, const struct finding *found, 
 		put_text(&grid, found[i].remedy);
 		put_text(&grid, found[i].query);
 	}
-	failed = grid.failed;
-	if (!failed)
-		grid_print(&grid, stdout, advise->survey.format, NULL);
-	grid_release(&grid);
-	return failed ? CLI_USAGE : CLI_OK;
+	return grid_end(&grid, stdout, advise->survey.format, NULL) ? CLI_USAGE : CLI_OK;
 }
 
 #define INDENT 3

@@ -9,6 +9,7 @@
 #include "store/kit/grow.h"
 #include "store/read/blocks.h"
 #include "store/sys/open.h"
+#include "store/traces/paths.h"
 #include "store/traces/processes.h"
 
 /* Files with equal keys become one file. */
@@ -32,15 +33,10 @@ struct member {
 
 static char *stem_of(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *stem = strdup(slash ? slash + 1 : path);
-	size_t bytes = stem ? strlen(stem) : 0;
+	size_t bytes;
+	const char *stem = pfw_paths_stem(path, &bytes);
 
-	if (bytes > 3 && strcmp(stem + bytes - 3, ".gz") == 0)
-		stem[bytes -= 3] = '\0';
-	if (bytes > 4 && strcmp(stem + bytes - 4, ".pfw") == 0)
-		stem[bytes - 4] = '\0';
-	return stem;
+	return strndup(stem, bytes);
 }
 
 /* Find the last `word` followed by digits and by the end, `-` or `.` in a stem.  *end is the place

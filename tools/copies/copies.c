@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/gzip/member.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
 

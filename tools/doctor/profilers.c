@@ -97,15 +97,13 @@ static void check_gpu_metrics(struct doctor *doctor)
 /* Find the Python that this command was installed with, else the first on the PATH. */
 static bool find_python(char path[PATH_MAX])
 {
-	ssize_t bytes = readlink("/proc/self/exe", path, PATH_MAX - 16);
+	char self[PATH_MAX];
 
-	if (bytes > 0) {
-		path[bytes] = '\0';
-		strcpy(strrchr(path, '/') + 1, "python3");
-		if (access(path, X_OK) == 0)
-			return true;
-	}
-	return target_find(path, "python3");
+	return (cli_self(self) &&
+		snprintf(path, PATH_MAX, "%.*s/python3", (int)(strrchr(self, '/') - self), self) <
+			PATH_MAX &&
+		access(path, X_OK) == 0) ||
+	       target_find(path, "python3");
 }
 
 /* Prints a verdict, a name and a text for each, separated by tabs.  Importing torch takes seconds,

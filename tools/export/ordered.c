@@ -141,17 +141,14 @@ static int give_held(struct run *run)
 
 static int hold(struct run *run, const struct pfw_row *row, const char *line, size_t bytes)
 {
-	size_t wanted = run->text.bytes + bytes;
+	size_t at = run->text.bytes;
 	struct pfw_entry entry;
 
-	if (PFW_ROOM(run->held, run->count, run->room))
+	if (PFW_ROOM(run->held, run->count, run->room) || pfw_buffer_add(&run->text, line, bytes))
 		return -ENOMEM;
-	if (wanted > run->text.room && pfw_buffer_room(&run->text, wanted + wanted / 2))
-		return -ENOMEM;
-	memcpy(run->text.data + run->text.bytes, line, bytes);
 	pfw_entry_parse(&entry, line, bytes);
 	set_process(run, file_of(run, (size_t)(row->order >> 46)), &entry);
-	run->held[run->count] = (struct held){ .at = run->text.bytes,
+	run->held[run->count] = (struct held){ .at = at,
 					       .bytes = bytes,
 					       .order = row->order,
 					       .end_ns = row->end_ns,
@@ -159,7 +156,6 @@ static int hold(struct run *run, const struct pfw_row *row, const char *line, si
 					       .id = pfw_entry_outer(&entry),
 					       .number = run->count };
 	run->count++;
-	run->text.bytes = wanted;
 	run->ts_ns = row->ts_ns;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "common/base/text.h"
 #include "export/export.h"
 
 #define WRITE_BYTES (1u << 20)
@@ -18,13 +19,6 @@ struct export_gzip {
 	z_stream stream;
 	unsigned char out[256 << 10];
 };
-
-static bool ends_in_gz(const char *path)
-{
-	size_t bytes = path ? strlen(path) : 0;
-
-	return bytes > 3 && strcmp(path + bytes - 3, ".gz") == 0;
-}
 
 static int open_gzip(struct export_sink *sink)
 {
@@ -45,7 +39,7 @@ int export_sink_open(struct export_sink *sink, struct output *output, const char
 
 	*sink = (struct export_sink){ .output = output };
 	status = output_open(output, command, path, force);
-	if (status == CLI_OK && ends_in_gz(path) && open_gzip(sink)) {
+	if (status == CLI_OK && path && pfw_text_ends(path, ".gz") && open_gzip(sink)) {
 		cli_error(command->name, "%s", strerror(ENOMEM));
 		output_abandon(output);
 		return CLI_USAGE;
@@ -93,12 +87,9 @@ static int write_text(struct export_sink *sink)
 
 char *export_sink_room(struct export_sink *sink, size_t bytes)
 {
-	size_t wanted = sink->text.bytes + bytes;
-
-	if (wanted > sink->text.room &&
-	    pfw_buffer_room(&sink->text, wanted > 2 * WRITE_BYTES ? wanted : 2 * WRITE_BYTES))
-		return NULL;
-	return sink->text.data + sink->text.bytes;
+	return pfw_buffer_room(&sink->text, sink->text.bytes + bytes)
+		       ? NULL
+		       : sink->text.data + sink->text.bytes;
 }
 
 int export_sink_used(struct export_sink *sink, const char *end)
@@ -109,13 +100,8 @@ int export_sink_used(struct export_sink *sink, const char *end)
 
 int export_sink_text(struct export_sink *sink, const char *text)
 {
-	size_t bytes = strlen(text);
-	char *at = export_sink_room(sink, bytes);
-
-	if (!at)
-		return -ENOMEM;
-	memcpy(at, text, bytes);
-	return export_sink_used(sink, at + bytes);
+	return pfw_buffer_add(&sink->text, text, strlen(text))
+		       ?: export_sink_used(sink, sink->text.data + sink->text.bytes);
 }
 
 int export_sink_again(struct export_sink *sink)

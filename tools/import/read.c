@@ -101,15 +101,9 @@ static bool fail(struct import_reader *reader, const char *why)
 static bool add(struct import_reader *reader, struct pfw_buffer *text, const char *from,
 		size_t bytes)
 {
-	size_t wanted = text->bytes + bytes;
-
-	if (wanted > PFW_SCAN_LINE_MAX)
+	if (text->bytes + bytes > PFW_SCAN_LINE_MAX)
 		return fail(reader, "a value of more than 16 MiB");
-	if (wanted > text->room && pfw_buffer_room(text, wanted < 4096 ? 8192 : 2 * wanted))
-		return fail(reader, strerror(ENOMEM));
-	memcpy(text->data + text->bytes, from, bytes);
-	text->bytes = wanted;
-	return true;
+	return !pfw_buffer_add(text, from, bytes) || fail(reader, strerror(ENOMEM));
 }
 
 /* ---- values ---- */

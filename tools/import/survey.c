@@ -13,17 +13,6 @@
 
 /* ---- members of the outer object ---- */
 
-static int append(struct pfw_buffer *text, const char *from, size_t bytes)
-{
-	size_t wanted = text->bytes + bytes;
-
-	if (wanted > text->room && pfw_buffer_room(text, 2 * wanted))
-		return -ENOMEM;
-	memcpy(text->data + text->bytes, from, bytes);
-	text->bytes = wanted;
-	return 0;
-}
-
 /* Keep a member for the export: `"key":value`. */
 static int keep(struct import_trace *trace, const char *key, size_t key_bytes,
 		const struct pfw_slice *value)
@@ -33,9 +22,9 @@ static int keep(struct import_trace *trace, const char *key, size_t key_bytes,
 
 	if (extra->bytes + key_bytes + value->bytes > EXTRA_MAX)
 		return 0;
-	error = extra->bytes ? append(extra, ",\"", 2) : append(extra, "\"", 1);
-	error = error ?: append(extra, key, key_bytes) ?: append(extra, "\":", 2);
-	return error ?: append(extra, value->at, value->bytes);
+	error = extra->bytes ? pfw_buffer_add(extra, ",\"", 2) : pfw_buffer_add(extra, "\"", 1);
+	error = error ?: pfw_buffer_add(extra, key, key_bytes) ?: pfw_buffer_add(extra, "\":", 2);
+	return error ?: pfw_buffer_add(extra, value->at, value->bytes);
 }
 
 static int take_distributed(struct import_trace *trace, const struct pfw_slice *object)

@@ -286,9 +286,8 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 					     .few_rows = 20,
 					     .partials = true },
 				 .sums = { .items = PFW_SORTER_EMPTY } };
-	int status;
+	int status = survey_main(&memory.survey, argc, argv);
 
-	status = survey_main(&memory.survey, argc, argv);
 	release(&memory);
 	return status;
 }

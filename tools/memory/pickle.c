@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/le.h"
@@ -447,38 +446,18 @@ bool pfw_pickle_is(const char *path)
 }
 
 /* If somebody truncates the file meanwhile, the pickle ends too early. */
-static int read_file(int fd, char **data, size_t *bytes)
-{
-	struct stat st;
-	ssize_t got;
-
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	*data = malloc((size_t)st.st_size + 1);
-	if (!*data)
-		return -ENOMEM;
-	got = pfw_full_read(fd, *data, (size_t)st.st_size, 0);
-	if (got < 0)
-		return (int)got;
-	*bytes = (size_t)got;
-	return 0;
-}
-
 int pfw_pickle_open(struct pfw_pickle *pickle, const char *path)
 {
 	int fd = pfw_open_file(path, PFW_OPEN_LINK, NULL), error;
-	char *data = NULL;
-	size_t bytes = 0;
+	char *data;
+	size_t bytes;
 
 	*pickle = (struct pfw_pickle){ 0 };
 	if (fd < 0)
 		return fd;
-	error = read_file(fd, &data, &bytes);
+	error = pfw_full_read_file(fd, INT64_MAX, &data, &bytes);
 	close(fd);
-	if (!error)
-		return pfw_pickle_parse(pickle, data, bytes);
-	free(data);
-	return error;
+	return error ?: pfw_pickle_parse(pickle, data, bytes);
 }
 
 void pfw_pickle_release(struct pfw_pickle *pickle)

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -522,9 +521,9 @@ static int convert(struct snapshot *snapshot, const char *path)
 int snapshot_open(FILE **trace, const char *path, const _Atomic bool *stop, char *why, size_t size)
 {
 	struct snapshot snapshot = { .least_us = INT64_MAX, .stop = stop };
-	int error;
+	int error = pfw_averages_row(&snapshot.owners, "", 0) < 0 ? -ENOMEM
+								  : convert(&snapshot, path);
 
-	error = pfw_averages_row(&snapshot.owners, "", 0) < 0 ? -ENOMEM : convert(&snapshot, path);
 	if (error == -EINVAL)
 		snprintf(why, size,
 			 "no snapshot of memory, as torch.cuda.memory._dump_snapshot() writes: %s",

@@ -46,10 +46,9 @@ static int tell(struct perfetto_names *names, enum perfetto_text kind, uint32_t 
 		struct pfw_slice text)
 {
 	struct pfw_buffer *told = &names->told;
-	size_t wanted = told->bytes + text.bytes + 64;
 	char *content, *at, *decoded;
 
-	if (wanted > told->room && pfw_buffer_room(told, 2 * wanted))
+	if (pfw_buffer_room(told, told->bytes + text.bytes + 64))
 		return -ENOMEM;
 	content = wire_open(told->data + told->bytes, fields[kind]);
 	at = wire_u64(content, INTERNED_IID, iid);

@@ -13,30 +13,12 @@
 /* Make room for `bytes` more; returns their place, or NULL. */
 static char *room(struct pfw_buffer *out, size_t bytes)
 {
-	size_t wanted = out->bytes + bytes;
-
-	if (wanted > out->room && pfw_buffer_room(out, wanted + wanted / 2))
-		return NULL;
-	return out->data + out->bytes;
-}
-
-static int put(struct pfw_buffer *out, const char *text, size_t bytes)
-{
-	char *at;
-
-	if (!bytes)
-		return 0;
-	at = room(out, bytes);
-	if (!at)
-		return -ENOMEM;
-	memcpy(at, text, bytes);
-	out->bytes += bytes;
-	return 0;
+	return pfw_buffer_room(out, out->bytes + bytes) ? NULL : out->data + out->bytes;
 }
 
 static int put_char(struct pfw_buffer *out, char c)
 {
-	return put(out, &c, 1);
+	return pfw_buffer_add(out, &c, 1);
 }
 
 /* ---- whole lines ---- */
@@ -69,13 +51,14 @@ static int add_whole(const struct query_lines *lines, struct pfw_buffer *out,
 
 	line = trimmed(line);
 	if (!lines->ranks || has_rank(entry, line))
-		return put(out, line.at, line.bytes) || put_char(out, '\n') ? -ENOMEM : 0;
+		return pfw_buffer_add(out, line.at, line.bytes) || put_char(out, '\n') ? -ENOMEM
+										       : 0;
 	if (rank < 0)
 		bytes = snprintf(number, sizeof(number), "{\"rank\":null");
 	else
 		bytes = snprintf(number, sizeof(number), "{\"rank\":%" PRId64, rank);
-	if (put(out, number, (size_t)bytes) || (entry->has && put_char(out, ',')) ||
-	    put(out, line.at + 1, line.bytes - 1) || put_char(out, '\n'))
+	if (pfw_buffer_add(out, number, (size_t)bytes) || (entry->has && put_char(out, ',')) ||
+	    pfw_buffer_add(out, line.at + 1, line.bytes - 1) || put_char(out, '\n'))
 		return -ENOMEM;
 	return 0;
 }
@@ -90,7 +73,7 @@ static int put_text(const struct query_lines *lines, struct pfw_buffer *out, str
 	char *at, *end;
 
 	if (csv && !text.bytes)
-		return put(out, "\"\"", 2);
+		return pfw_buffer_add(out, "\"\"", 2);
 	at = room(out, 2 * text.bytes + 2);
 	if (!at)
 		return -ENOMEM;
@@ -102,10 +85,11 @@ static int put_text(const struct query_lines *lines, struct pfw_buffer *out, str
 static int put_json(struct pfw_buffer *out, const struct pfw_cell *cell)
 {
 	if (cell->kind == PFW_CELL_NULL)
-		return put(out, "null", 4);
+		return pfw_buffer_add(out, "null", 4);
 	if (cell->kind == PFW_CELL_JSON)
-		return put(out, cell->text.at, cell->text.bytes);
-	return put_char(out, '"') || put(out, cell->text.at, cell->text.bytes) || put_char(out, '"')
+		return pfw_buffer_add(out, cell->text.at, cell->text.bytes);
+	return put_char(out, '"') || pfw_buffer_add(out, cell->text.at, cell->text.bytes) ||
+			       put_char(out, '"')
 		       ? -ENOMEM
 		       : 0;
 }

@@ -1,11 +1,11 @@
 /* tools/report/flame.c - the flame graph of a page: what `pfw export --format svg` prints. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "report/report.h"
+#include "store/sys/full_io.h"
 
 /* Stacks are in no index, so all lines are read, in order of time: of larger runs that takes too long. */
 #define FILES_MOST 64u
@@ -28,21 +28,6 @@ static int run_export(struct report *report)
 			host_word(&words, report->words.word[i]);
 	}
 	return host_run(&host, &cli_export, &words);
-}
-
-/* All of a file, as a text; NULL: no memory. */
-static char *read_all(int fd)
-{
-	off_t bytes = lseek(fd, 0, SEEK_END);
-	char *text = bytes < 0 ? NULL : malloc((size_t)bytes + 1);
-	ssize_t got = text ? pread(fd, text, (size_t)bytes, 0) : -1;
-
-	if (got != bytes) {
-		free(text);
-		return NULL;
-	}
-	text[got] = '\0';
-	return text;
 }
 
 int report_standard_output(int fd)
@@ -68,6 +53,7 @@ int report_standard_output_again(int before)
 void report_flame(struct report *report, size_t files)
 {
 	int fd, before, status;
+	size_t bytes;
 
 	if (report->events > REPORT_LINES || files > FILES_MOST)
 		return;
@@ -76,7 +62,7 @@ void report_flame(struct report *report, size_t files)
 	if (before >= 0) {
 		status = run_export(report);
 		if (report_standard_output_again(before) == 0 && status <= CLI_PROBLEMS)
-			report->flame = read_all(fd);
+			pfw_full_read_file(fd, INT64_MAX, &report->flame, &bytes);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -13,17 +13,12 @@
 /* Run a program in the directory of this binary, where the Python package has some of its own. */
 static void run_neighbour(const char *name, char **argv)
 {
-	char path[PATH_MAX];
-	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	char *slash;
+	char self[PATH_MAX], path[PATH_MAX + 256];
 
-	if (bytes < 0)
+	if (!cli_self(self))
 		return;
-	path[bytes] = '\0';
-	slash = strrchr(path, '/');
-	if (slash && (size_t)snprintf(slash + 1, (size_t)(path + sizeof(path) - slash - 1), "%s",
-				      name) < (size_t)(path + sizeof(path) - slash - 1))
-		execv(path, argv);
+	snprintf(path, sizeof(path), "%.*s/%s", (int)(strrchr(self, '/') - self), self, name);
+	execv(path, argv);
 }
 
 void external_run(const char *word, char **argv)

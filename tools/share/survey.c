@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/base/order.h"
+#include "common/format/clock.h"
 #include "store/index/index.h"
 #include "store/kit/grow.h"
 #include "ui/fit.h"
@@ -270,7 +271,8 @@ static void show_progress(void *user, uint64_t done, uint64_t all)
 
 	/* One that reads again has said it. */
 	if (survey->lacks && !survey->quiet && !reading->host && !reading->said &&
-	    !reading->fold->again && progress_now_ns() - reading->begun_ns > LONG_NS) {
+	    !reading->fold->again &&
+	    (int64_t)pfw_clock_ns(CLOCK_MONOTONIC) - reading->begun_ns > LONG_NS) {
 		reading->said = true;
 		say_why(reading);
 	}
@@ -394,7 +396,7 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 				   .input = input,
 				   .fold = fold,
 				   .host = cli_host,
-				   .begun_ns = progress_now_ns() };
+				   .begun_ns = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC) };
 	const struct pfw_pass pass = { .traces = &input->traces,
 				       .jobs = survey_jobs(survey),
 				       .user = &reading,

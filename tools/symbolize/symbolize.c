@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/text.h"
 #include "copies/copies.h"
 #include "store/json/walk.h"
 #include "store/kit/grow.h"
@@ -13,6 +14,7 @@
 #include "store/line/args.h"
 #include "store/line/frame.h"
 #include "store/read/scan.h"
+#include "store/traces/paths.h"
 #include "symbolize/elfutils.h"
 #include "symbolize/symbolize.h"
 
@@ -327,17 +329,12 @@ static int read_modules(struct symbolize *symbolize, struct survey_input *input)
 
 /* ---- the command ---- */
 
-/* The name of a trace without directory and suffix. */
 static char *stem(void *user, const struct pfw_trace_file *file)
 {
-	const char *slash = strrchr(file->path, '/'), *name = slash ? slash + 1 : file->path;
-	size_t bytes = strlen(name);
+	size_t bytes;
+	const char *name = pfw_paths_stem(file->path, &bytes);
 
 	(void)user;
-	if (bytes > 3 && strcmp(name + bytes - 3, ".gz") == 0)
-		bytes -= 3;
-	if (bytes > 4 && memcmp(name + bytes - 4, ".pfw", 4) == 0)
-		bytes -= 4;
 	return strndup(name, bytes);
 }
 
@@ -397,13 +394,6 @@ static int run(void *user, struct survey_input *input)
 	return cli_finish(stdout, symbolize->survey.command, status);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t bytes = strlen(text), length = strlen(end);
-
-	return bytes > length && strcmp(text + bytes - length, end) == 0;
-}
-
 /* Without -o: t.pfw.gz -> t.symbolized, for one operand that names the traces. */
 static bool name_copies(struct symbolize *symbolize, const struct cli_args *args)
 {
@@ -414,7 +404,7 @@ static bool name_copies(struct symbolize *symbolize, const struct cli_args *args
 		bytes--;
 	if (!bytes || path[bytes - 1] == '.' || strpbrk(path, "*?["))
 		return false;
-	bytes -= ends_with(path, ".pfw.gz") ? 7 : ends_with(path, ".pfw") ? 4 : 0;
+	bytes -= pfw_text_ends(path, ".pfw.gz") ? 7 : pfw_text_ends(path, ".pfw") ? 4 : 0;
 	if (asprintf(&symbolize->out_path, "%.*s.symbolized", (int)bytes, path) < 0)
 		symbolize->out_path = NULL;
 	symbolize->copies.path = symbolize->out_path;
@@ -436,7 +426,7 @@ static int begin(void *user, struct cli_args *args)
 		cli_error(command, "the copies go to a new directory: give -o DIR");
 		return CLI_USAGE;
 	}
-	copies->single = ends_with(copies->path, ".pfw") || ends_with(copies->path, ".pfw.gz");
+	copies->single = pfw_paths_is_trace(copies->path);
 	if (*symbolize->modules.root &&
 	    asprintf(&symbolize->modules.debug_path, ":.debug:%s/usr/lib/debug:/usr/lib/debug",
 		     symbolize->modules.root) < 0)

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/encode/own_lines.h"
+#include "common/format/clock.h"
 #include "common/format/spool.h"
 #include "store/gzip/member.h"
 #include "store/read/scan.h"
@@ -415,23 +415,15 @@ void top_drop_ended(struct top *top)
 	top->processes = kept;
 }
 
-static int64_t now_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 /* The sums of this interval begin with those of the rings, which the file has by now. */
 static int begin(struct top *top)
 {
-	int64_t mono_ns = now_ns(CLOCK_MONOTONIC);
+	int64_t mono_ns = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 	int error;
 
 	top->looked_ns[2] = top->looked_ns[1];
 	top->looked_ns[1] = top->looked_ns[0];
-	top->looked_ns[0] = now_ns(CLOCK_REALTIME);
+	top->looked_ns[0] = (int64_t)pfw_clock_ns(CLOCK_REALTIME);
 	top->length_ns = mono_ns - top->mono_ns;
 	top->mono_ns = mono_ns;
 	top_tally_clear(&top->now.calls);

@@ -12,6 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "common/format/clock.h"
 #include "top/top.h"
 #include "ui/progress.h"
 
@@ -191,7 +192,7 @@ static void take_keys(struct screen *screen)
 static int view(struct screen *screen)
 {
 	struct top *top = screen->top;
-	int64_t last = progress_now_ns();
+	int64_t last = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 	int error = top_look(top);
 
 	while (!error && !screen->quit) {
@@ -201,7 +202,7 @@ static int view(struct screen *screen)
 		switch (top_wait(top, last + (screen->paused ? PAUSED_NS : top->interval_ns),
 				 screen->keys ? STDIN_FILENO : -1)) {
 		case 0:
-			last = progress_now_ns();
+			last = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 			error = top_next(top);
 			break;
 		case 1:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/format/clock.h"
 #include "store/gzip/member.h"
 #include "ui/fit.h"
 #include "ui/interrupt.h"
@@ -57,7 +58,7 @@ static int take_interval(void *user, const struct cli_args *args, int option)
 int top_wait(struct top *top, int64_t until_ns, int fd)
 {
 	struct pollfd input = { .fd = fd, .events = POLLIN };
-	int64_t left = until_ns - progress_now_ns();
+	int64_t left = until_ns - (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 
 	if (left < 0)
 		left = 0;
@@ -94,7 +95,7 @@ bool top_is_over(struct top *top, int *error)
 /* Print tables each interval, or once: its shares need an interval to end, and the next one. */
 static int print_all(struct top *top)
 {
-	int64_t next = progress_now_ns();
+	int64_t next = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 	int error = top_look(top);
 
 	while (!error) {

@@ -115,6 +115,7 @@ int cli_read(struct cli_args *args, const struct cli_command *command, int argc,
 /* Read a process id.  False: it is none; a message has said so. */
 bool cli_pid(const struct cli_command *command, const char *word, int32_t *pid);
 
+extern const struct cli_option cli_option_help; /* which every command has */
 void cli_help(FILE *out, const struct cli_command *command);
 
 /* Print text from that column on, in lines of `width`, later ones `indent` in. */
@@ -173,6 +174,9 @@ static inline bool cli_for_people(int format)
 int cli_finish(FILE *out, const struct cli_command *command, int status);
 
 /* ---- where things are ---- */
+
+/* The path of this binary.  False: it is not known. */
+bool cli_self(char path[PATH_MAX]);
 
 /* The path of libpfw_preload.so that belongs to this binary, or false. */
 bool cli_find_preload(char *path, size_t size);

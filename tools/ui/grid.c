@@ -1,6 +1,6 @@
 /* tools/ui/grid.c - a table of cells for people and for programs; see grid.h. */
-#include "ui/grid.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
 #include "ui/cells.h"
-#include "ui/cli.h"
 #include "ui/fit.h"
 #include "ui/host.h"
 
@@ -35,24 +34,15 @@ void grid_none(struct grid *grid)
 	add(grid, GRID_NONE);
 }
 
-static bool make_room(struct pfw_buffer *all, size_t bytes)
-{
-	size_t wanted = all->bytes + bytes;
-
-	return wanted < all->room || pfw_buffer_room(all, 2 * wanted + 1) == 0;
-}
-
 /* Keep the text of a cell.  False: no memory. */
 static bool keep(struct grid *grid, struct grid_cell *cell, const char *text, size_t bytes)
 {
-	struct pfw_buffer *all = &grid->text;
+	size_t at = grid->text.bytes;
 
-	if (bytes > UINT32_MAX || !make_room(all, bytes))
+	if (bytes > UINT32_MAX || pfw_buffer_add(&grid->text, text, bytes))
 		return false;
-	memcpy(all->data + all->bytes, text, bytes);
-	cell->text = all->bytes;
+	cell->text = at;
 	cell->bytes = (uint32_t)bytes;
-	all->bytes += bytes;
 	return true;
 }
 
@@ -61,7 +51,7 @@ static bool keep_time(struct grid *grid, struct grid_cell *cell)
 {
 	struct pfw_buffer *all = &grid->text;
 
-	if (!make_room(all, CLI_FIGURE_BYTES))
+	if (pfw_buffer_room(all, all->bytes + CLI_FIGURE_BYTES))
 		return false;
 	cell->bytes = (uint32_t)cli_put_time(all->data + all->bytes, cell->whole);
 	cell->text = all->bytes;
@@ -498,6 +488,16 @@ void grid_print(struct grid *grid, FILE *out, int format, const char *section)
 	} else {
 		grid_write(grid, out, format, section);
 	}
+}
+
+int grid_end(struct grid *grid, FILE *out, int format, const char *section)
+{
+	int error = grid->failed ? -ENOMEM : 0;
+
+	if (!error)
+		grid_print(grid, out, format, section);
+	grid_release(grid);
+	return error;
 }
 
 void grid_write(struct grid *grid, FILE *out, int format, const char *section)

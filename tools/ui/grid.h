@@ -113,4 +113,7 @@ size_t grid_place(const struct grid *grid, const char *key);
 int64_t grid_number_at(const struct grid *grid, const struct grid_cell *row, size_t place,
 		       int64_t otherwise);
 
+/* Print it as grid_print() unless memory for some cell was lacking, and release it.  0 or -ENOMEM. */
+int grid_end(struct grid *grid, FILE *out, int format, const char *section);
+
 void grid_release(struct grid *grid);

@@ -312,11 +312,10 @@ void cli_wrapped(FILE *out, const char *text, int column, int indent, int width)
 static void print_option(FILE *out, const struct cli_option *row)
 {
 	char left[80];
-	int used;
+	int used = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", row->letter ? '-' : ' ',
+			    row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+			    row->argument ? " " : "", row->argument ? row->argument : "");
 
-	used = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", row->letter ? '-' : ' ',
-			row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
-			row->argument ? " " : "", row->argument ? row->argument : "");
 	fputs(left, out);
 	if (used > OPTION_COLUMN - 2)
 		fprintf(out, "\n%*s", OPTION_COLUMN, "");
@@ -325,15 +324,15 @@ static void print_option(FILE *out, const struct cli_option *row)
 	cli_wrapped(out, row->help, OPTION_COLUMN, OPTION_COLUMN, CLI_WIDTH);
 }
 
+const struct cli_option cli_option_help = { "help", 'h', NULL, "print this help", .id = 'h' };
+
 void cli_help(FILE *out, const struct cli_command *command)
 {
-	static const struct cli_option help = { "help", 'h', NULL, "print this help", .id = 'h' };
-
 	fprintf(out, "usage: pfw %s [options]%s%s\n\n%s.\n\noptions:\n", command->name,
 		*command->operands ? " " : "", command->operands, command->summary);
 	for (const struct cli_option *row = command->options; row->name; row++)
 		print_option(out, row);
-	print_option(out, &help);
+	print_option(out, &cli_option_help);
 	if (command->details)
 		fprintf(out, "\n%s", command->details);
 }

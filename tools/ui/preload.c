@@ -1,6 +1,5 @@
 /* tools/ui/preload.c - finds the preload object that belongs to this binary; see cli.h. */
 #include <glob.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,15 +52,22 @@ static bool find_in_lib(const char *prefix, char *path, size_t size)
 	return find_in(prefix, PFW_LIB, path, size) || find_in(prefix, "lib", path, size);
 }
 
+bool cli_self(char path[PATH_MAX])
+{
+	ssize_t bytes = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+	if (bytes > 0)
+		path[bytes] = '\0';
+	return bytes > 0;
+}
+
 /* The parent of the binary's directory. */
 static bool find_prefix(char self[PATH_MAX])
 {
-	ssize_t bytes = readlink("/proc/self/exe", self, PATH_MAX - 1);
 	char *slash;
 
-	if (bytes <= 0)
+	if (!cli_self(self))
 		return false;
-	self[bytes] = '\0';
 	*strrchr(self, '/') = '\0'; /* the directory of the binary */
 	slash = strrchr(self, '/');
 	if (slash)

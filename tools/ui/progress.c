@@ -1,14 +1,12 @@
 /* tools/ui/progress.c - the progress bar of a command; see progress.h. */
 #include "ui/progress.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "ui/cli.h"
+#include "common/format/clock.h"
 #include "ui/host.h"
 
 #define FIRST_NS 500000000
@@ -22,14 +20,6 @@ static struct {
 	bool shown; /* on the terminal now */
 	int64_t begun_ns, drawn_ns;
 } bar;
-
-int64_t progress_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
 
 /* Columns of the terminal, 80 if unknown. */
 static int columns(void)
@@ -48,7 +38,7 @@ void progress_begin(const char *what, bool quiet, bool prints)
 	if (cli_host)
 		return;
 	bar.what = what;
-	bar.begun_ns = progress_now_ns();
+	bar.begun_ns = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 	bar.wanted = !quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0 &&
 		     !(prints && isatty(STDOUT_FILENO));
 }
@@ -110,7 +100,7 @@ void progress_show(uint64_t done, uint64_t all)
 
 	if (!bar.wanted)
 		return;
-	now = progress_now_ns();
+	now = (int64_t)pfw_clock_ns(CLOCK_MONOTONIC);
 	if (now - bar.begun_ns < FIRST_NS || now - bar.drawn_ns < EACH_NS)
 		return;
 	bar.drawn_ns = now;

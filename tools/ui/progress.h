@@ -11,9 +11,6 @@
  */
 void progress_begin(const char *what, bool quiet, bool prints);
 
-/* The monotonic clock. */
-int64_t progress_now_ns(void);
-
 /* Report `done` of `all` bytes (0: unknown).  Draws at most ten times a second. */
 void progress_show(uint64_t done, uint64_t all);
 

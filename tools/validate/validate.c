@@ -394,9 +394,8 @@ static int validate_main(const struct cli_command *command, int argc, char **arg
 	struct pfw_paths paths = { 0 };
 	size_t left_out = 0;
 	struct cli_args args;
-	int status;
+	int status = cli_read(&args, command, argc, argv, &check, NULL);
 
-	status = cli_read(&args, command, argc, argv, &check, NULL);
 	if (status >= 0)
 		return status;
 	for (int i = 0; i < args.operands; i++)

@@ -2,8 +2,6 @@
 #include "common/base/program.h"
 
 #include <elf.h>
-#include <stdbool.h>
-#include <string.h>
 
 #include "common/base/os.h"
 

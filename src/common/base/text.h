@@ -107,6 +107,14 @@ static inline const char *pfw_text_base(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* Whether a name has that end, and something before it. */
+static inline bool pfw_text_ends(const char *name, const char *end)
+{
+	size_t bytes = strlen(name), count = strlen(end);
+
+	return bytes > count && strcmp(name + bytes - count, end) == 0;
+}
+
 /* Whether two texts are equal, ignoring the case of ASCII letters. */
 static inline bool pfw_text_same(const char *a, const char *b)
 {

@@ -2,7 +2,6 @@
 #include "common/settings/kinds.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/text.h"

@@ -1,5 +1,4 @@
 /* store/commit/commit.c - replaces originals by finished files, all or nothing; see commit.h. */
-#include "store/commit/commit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -219,10 +218,10 @@ static int make_temporary(struct pfw_commit *commit, const char *path)
 static int note(struct pfw_commit *commit, int fd, const char *temporary, const char *path,
 		bool replace)
 {
-	struct pfw_commit_new *made;
 	struct stat st;
+	struct pfw_commit_new *made =
+		fstat(fd, &st) < 0 ? NULL : pfw_commit_add_new(commit, temporary, path);
 
-	made = fstat(fd, &st) < 0 ? NULL : pfw_commit_add_new(commit, temporary, path);
 	if (!made)
 		return -ENOMEM;
 	made->fd = fd;

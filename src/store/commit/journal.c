@@ -9,6 +9,7 @@
 
 #include "store/commit/internal.h"
 #include "store/line/hash.h"
+#include "store/sys/full_io.h"
 
 #define JOURNAL_MAX (256u << 20) /* many times 10,000 originals with paths of 4 KiB */
 #define MAGIC "pfw compact journal 1"
@@ -129,17 +130,10 @@ int pfw_journal_parse(struct pfw_commit *commit, struct pfw_journal *journal)
 int pfw_journal_read(int fd, struct pfw_journal *journal)
 {
 	struct stat st;
-	ssize_t got;
 
 	/* Trust a journal only if nobody else can have written it: it says what to remove. */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (st.st_mode & 077) || (uint64_t)st.st_size > JOURNAL_MAX)
 		return -EPERM;
-	journal->text = malloc((size_t)st.st_size + 1);
-	if (!journal->text)
-		return -ENOMEM;
-	got = pread(fd, journal->text, (size_t)st.st_size, 0);
-	journal->bytes = got > 0 ? (size_t)got : 0;
-	journal->text[journal->bytes] = '\0';
-	return 0;
+	return pfw_full_read_file(fd, JOURNAL_MAX, &journal->text, &journal->bytes);
 }

@@ -1,5 +1,4 @@
 /* store/expr/parse.c - parser of `--where`: operators and type checks; see expr.h. */
-#include "store/expr/expr.h"
 
 #include <errno.h>
 #include <stdio.h>

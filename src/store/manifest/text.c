@@ -4,47 +4,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/manifest/internal.h"
+#include "store/sys/full_io.h"
 #include "store/sys/open.h"
 
 #define MANIFEST_MAX (256u << 20)
 
-/* Read all of a regular file. 0 or -errno. */
-static int read_file(const char *path, char **json, size_t *bytes)
-{
-	struct stat st;
-	int fd = pfw_open_file(path, PFW_OPEN_LINK, &st);
-	int error = fd < 0 ? fd : 0;
-	ssize_t got;
-
-	*json = NULL;
-	if (!error && st.st_size > (off_t)MANIFEST_MAX)
-		error = -EFBIG;
-	if (!error && !(*json = malloc((size_t)st.st_size + 1)))
-		error = -ENOMEM;
-	if (!error) {
-		got = pread(fd, *json, (size_t)st.st_size, 0);
-		error = got < 0 ? -errno : 0;
-		*bytes = got < 0 ? 0 : (size_t)got;
-	}
-	if (fd >= 0)
-		close(fd);
-	return error;
-}
-
 int pfw_manifest_text_read(struct pfw_manifest_text *text, const char *path, char *why, size_t size)
 {
-	size_t bytes = 0;
+	size_t bytes;
 	char *json;
-	int error = read_file(path, &json, &bytes);
+	int fd = pfw_open_file(path, PFW_OPEN_LINK, NULL);
+	int error = fd < 0 ? fd : pfw_full_read_file(fd, MANIFEST_MAX, &json, &bytes);
 
-	if (!error)
-		return pfw_manifest_text_take(text, json, bytes, why, size);
-	free(json);
-	return error;
+	if (fd >= 0)
+		close(fd);
+	return error ?: pfw_manifest_text_take(text, json, bytes, why, size);
 }
 
 int pfw_manifest_text_take(struct pfw_manifest_text *text, char *json, size_t bytes, char *why,

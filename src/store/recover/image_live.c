@@ -2,12 +2,11 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <time.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/recover/image.h"
 
@@ -190,7 +189,7 @@ static int newest_first(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	return (x->order < y->order) - (x->order > y->order);
+	return PFW_ORDER(y->order, x->order);
 }
 
 /* All ring chunks in use.  Their number, or -errno. */

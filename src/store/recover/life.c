@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "common/format/spool.h"
+#include "common/format/clock.h"
 #include "common/settings/process.h"
 #include "store/line/args.h"
 #include "store/read/blocks.h"
@@ -89,18 +88,11 @@ static bool ask_spool(const struct pfw_claim *claim, enum pfw_life *life, char *
 
 /* ---- the pid ---- */
 
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 /* Whether a process began before the recorder did, so that it may be the trace's. */
 static bool began_before(const struct pfw_process *process, int64_t start_ns)
 {
-	int64_t booted_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
+	int64_t booted_ns =
+		(int64_t)pfw_clock_ns(CLOCK_REALTIME) - (int64_t)pfw_clock_ns(CLOCK_BOOTTIME);
 	int64_t began_ns = booted_ns + (int64_t)(process->start_time *
 						 (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK)));
 

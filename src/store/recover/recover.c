@@ -15,7 +15,6 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "common/format/gzip.h"
 #include "common/settings/naming.h"
 #include "store/recover/image.h"
@@ -507,13 +507,11 @@ static int examine(struct adoption *adoption)
 /* A spool without a complete header: its name, pfw-UID-PID-START.spool, names the process. */
 static int examine_unborn(const char *path, int fd, struct pfw_recovery *result)
 {
-	const char *slash = strrchr(path, '/');
 	unsigned long long start_time;
 	unsigned uid;
 	int pid;
 
-	if (sscanf(slash ? slash + 1 : path, "pfw-%u-%d-%llu.spool", &uid, &pid, &start_time) !=
-		    3 ||
+	if (sscanf(pfw_text_base(path), "pfw-%u-%d-%llu.spool", &uid, &pid, &start_time) != 3 ||
 	    pid <= 0)
 		return say(result, PFW_RECOVER_BAD, -EINVAL, "not a spool of pfw: it is too short");
 	result->pid = pid;

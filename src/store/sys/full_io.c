@@ -2,6 +2,8 @@
 #include "store/sys/full_io.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 ssize_t pfw_full_read(int fd, void *out, size_t bytes, uint64_t at)
@@ -27,6 +29,29 @@ int pfw_full_read_all(int fd, void *out, size_t bytes, uint64_t at)
 	ssize_t got = pfw_full_read(fd, out, bytes, at);
 
 	return got < 0 ? (int)got : (size_t)got < bytes ? -EIO : 0;
+}
+
+int pfw_full_read_file(int fd, uint64_t most, char **text, size_t *bytes)
+{
+	struct stat st;
+	ssize_t got;
+
+	*text = NULL;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size > most)
+		return -EFBIG;
+	*text = malloc((size_t)st.st_size + 1);
+	if (!*text)
+		return -ENOMEM;
+	got = pfw_full_read(fd, *text, (size_t)st.st_size, 0);
+	*bytes = got < 0 ? 0 : (size_t)got;
+	(*text)[*bytes] = '\0';
+	if (got >= 0)
+		return 0;
+	free(*text);
+	*text = NULL;
+	return (int)got;
 }
 
 int pfw_full_write(int fd, const void *text, size_t bytes, uint64_t *at)

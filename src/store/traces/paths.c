@@ -9,28 +9,34 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/text.h"
 #include "store/kit/grow.h"
 #include "store/partial/partial.h"
 #include "store/sys/open.h"
 #include "store/traces/ends.h"
 
-static bool ends_with(const char *name, const char *end)
-{
-	size_t bytes = strlen(name), count = strlen(end);
-
-	return bytes > count && strcmp(name + bytes - count, end) == 0;
-}
-
 bool pfw_paths_is_trace(const char *name)
 {
-	return ends_with(name, ".pfw") || ends_with(name, ".pfw.gz");
+	return pfw_text_ends(name, ".pfw") || pfw_text_ends(name, ".pfw.gz");
+}
+
+const char *pfw_paths_stem(const char *path, size_t *bytes)
+{
+	const char *name = pfw_text_base(path);
+
+	*bytes = strlen(name);
+	if (*bytes > 3 && memcmp(name + *bytes - 3, ".gz", 3) == 0)
+		*bytes -= 3;
+	if (*bytes > 4 && memcmp(name + *bytes - 4, ".pfw", 4) == 0)
+		*bytes -= 4;
+	return name;
 }
 
 /* Files next to traces that are no traces. */
 static bool is_companion(const char *name)
 {
-	return ends_with(name, ".pfw.idx") || ends_with(name, ".pfw.gz.idx") ||
-	       ends_with(name, ".manifest.json");
+	return pfw_text_ends(name, ".pfw.idx") || pfw_text_ends(name, ".pfw.gz.idx") ||
+	       pfw_text_ends(name, ".manifest.json");
 }
 
 int pfw_paths_add_path(struct pfw_paths *paths, const char *path)
@@ -165,7 +171,7 @@ int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **wh
 	if (stat(argument, &st) == 0 && S_ISDIR(st.st_mode)) {
 		*why = "no *.pfw or *.pfw.gz in this directory";
 		snprintf(prefix, sizeof(prefix), "%s%s", argument,
-			 ends_with(argument, "/") || strcmp(argument, "/") == 0 ? "" : "/");
+			 pfw_text_ends(argument, "/") || strcmp(argument, "/") == 0 ? "" : "/");
 		error = add_directory(paths, argument, prefix, NULL);
 		/* Partials are for where the traces are not. */
 		if (!error && paths->count == before)

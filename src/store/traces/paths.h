@@ -34,6 +34,9 @@ void pfw_paths_free(struct pfw_paths *paths);
 /* Whether a name ends in .pfw or .pfw.gz. */
 bool pfw_paths_is_trace(const char *name);
 
+/* The name of a trace without directory and suffix: *bytes bytes. */
+const char *pfw_paths_stem(const char *path, size_t *bytes);
+
 /* Whether a name is a trace of base name `base`: base.pfw, base-….pfw, base.2.pfw, base.2-….pfw;
  * NULL = any trace. */
 bool pfw_paths_of_base(const char *name, const char *base);
