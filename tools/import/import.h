@@ -81,9 +81,8 @@ struct import_trace {
 	const char *host, *run; /* JSON text without quotes */
 	int64_t rank;		/* -1: none */
 	uint64_t world_size, main_pid;
-	bool has_main_pid; /* the file names the main pid: an export of ours */
-	bool has_memory;   /* recorded with profile_memory */
-	bool pid_seen;
+	bool has_main_pid;	 /* the file names the main pid: an export of ours */
+	bool has_memory;	 /* recorded with profile_memory */
 	struct pfw_buffer extra; /* other members of the outer object: `"key":value,...` */
 	struct import_name *name;
 	size_t names, names_room;
