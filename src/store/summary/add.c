@@ -40,7 +40,7 @@ static inline bool is_step(const struct pfw_entry *entry)
 	       pfw_slice_is(&entry->cat, "PP");
 }
 
-static int64_t find_name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
+static int64_t name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	static const char steps[] = PFW_SUMMARY_STEPS;
 
@@ -53,20 +53,29 @@ static int64_t find_name_row(struct pfw_summary *summary, const struct pfw_entry
 				    entry->name.bytes, entry->ph);
 }
 
-/* The same by a cache: lines of few names follow each other. */
-static inline int64_t name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
+/* Fill the cell of a line's name.  0 or -ENOMEM. */
+static __attribute__((noinline)) int find_name(struct pfw_summary *summary,
+					       const struct pfw_entry *entry,
+					       struct pfw_summary_recent *recent)
 {
-	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
-	int64_t row;
+	int64_t row = name_row(summary, entry);
+	struct pfw_io_call call;
 
-	if (entry->named && recent->named == entry->named &&
-	    summary->name[recent->row].ph == entry->ph)
-		return recent->row;
-	row = find_name_row(summary, entry);
-	if (row >= 0)
-		*recent =
-			(struct pfw_summary_recent){ .named = entry->named, .row = (uint32_t)row };
-	return row;
+	if (row < 0)
+		return (int)row;
+	call = (struct pfw_io_call){ summary->name[row].role, summary->name[row].moves };
+	if (!row)
+		call = pfw_summary_call(entry->cat.at, entry->cat.bytes, entry->name.at,
+					entry->name.bytes);
+	*recent =
+		(struct pfw_summary_recent){ .named = entry->named,
+					     .row = (uint32_t)row,
+					     .ph = entry->ph,
+					     .io = entry->ph == 'X' && call.role != PFW_ROLE_NONE &&
+						   call.role != PFW_SUMMARY_STEP,
+					     .role = call.role,
+					     .moves = call.moves };
+	return 0;
 }
 
 static int64_t file_row(struct pfw_summary *summary, const struct pfw_slice *fname)
@@ -102,10 +111,9 @@ static void search_args(struct io_args *args, const struct pfw_entry *entry)
 	args->has_ret = pfw_entry_arg(entry, "ret", &ret) && pfw_value_i64(&ret, &args->ret);
 }
 
-static void find_args(struct io_args *args, struct pfw_summary *summary,
-		      const struct pfw_entry *entry)
+static inline void find_args(struct io_args *args, struct pfw_summary_recent *recent,
+			     const struct pfw_entry *entry)
 {
-	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
 	uint8_t fname = recent->fname, ret = recent->ret;
 	struct pfw_slice unused;
 
@@ -113,14 +121,10 @@ static void find_args(struct io_args *args, struct pfw_summary *summary,
 		search_args(args, entry);
 		return;
 	}
-	if (!entry->form || recent->form != entry->form || recent->named != entry->named) {
-		fname = pfw_entry_place(entry, "fname");
-		ret = pfw_entry_place(entry, "ret");
-		if (entry->named && recent->named == entry->named) {
-			recent->form = entry->form;
-			recent->fname = fname;
-			recent->ret = ret;
-		}
+	if (!entry->form || recent->form != entry->form) {
+		fname = recent->fname = pfw_entry_place(entry, "fname");
+		ret = recent->ret = pfw_entry_place(entry, "ret");
+		recent->form = entry->named ? entry->form : 0;
 	}
 	args->has_fname = fname;
 	if (fname)
@@ -187,16 +191,18 @@ static int add_target(struct pfw_summary *summary, const struct pfw_entry *entry
 	return 0;
 }
 
-static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
-		  struct pfw_io_call call)
+static __attribute__((noinline)) int add_io(struct pfw_summary *summary,
+					    const struct pfw_entry *entry,
+					    struct pfw_summary_recent *recent)
 {
+	const struct pfw_io_call call = { recent->role, recent->moves };
 	struct pfw_summary_last *last = &summary->last;
 	struct pfw_slice fname = { .at = NULL };
 	uint64_t bytes, ns = duration_of(entry);
 	struct io_args args;
 	int64_t row = 0, ret;
 
-	find_args(&args, summary, entry);
+	find_args(&args, recent, entry);
 	if ((args.has_fname ||
 	     (summary->fnames && pfw_fname_hashes_find(summary->fnames, entry, &args.fname))) &&
 	    args.fname.type == PFW_VALUE_STRING)
@@ -210,9 +216,9 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	last->ret = ret;
 	last->fname = fname;
 	if (call.moves != PFW_MOVES_NOTHING)
-		pfw_summary_add_transfers(&summary->name[name], 1, ns, bytes);
+		pfw_summary_add_transfers(&summary->name[recent->row], 1, ns, bytes);
 	else
-		pfw_saturate_u64(&summary->name[name].bytes, pfw_io_unmoved(entry));
+		pfw_saturate_u64(&summary->name[recent->row].bytes, pfw_io_unmoved(entry));
 	if (fname.at) {
 		row = file_row(summary, &fname);
 		if (row < 0)
@@ -321,21 +327,6 @@ static int add_duration(struct pfw_summary_name *name, int64_t ns)
 	return pfw_sketch_add(&name->durations, ns);
 }
 
-static struct pfw_io_call call_of(const struct pfw_summary *summary, const struct pfw_entry *entry,
-				  uint32_t name)
-{
-	if (!name)
-		return pfw_summary_call(entry->cat.at, entry->cat.bytes, entry->name.at,
-					entry->name.bytes);
-	return (struct pfw_io_call){ .role = summary->name[name].role,
-				     .moves = summary->name[name].moves };
-}
-
-static bool is_io(struct pfw_io_call call)
-{
-	return call.role != PFW_ROLE_NONE && call.role != PFW_SUMMARY_STEP;
-}
-
 /* Whether no line of the form names a file, or says that it moved memory. */
 static bool is_plain(const struct pfw_entry *entry)
 {
@@ -347,50 +338,54 @@ static bool is_plain(const struct pfw_entry *entry)
 	       !pfw_entry_arg(entry, "fname", &value) && entry->ph != 'M';
 }
 
-/* Add what lines of this name have besides count and time. */
-static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
-		    struct pfw_io_call call)
+/* Add what lines of this name, which are no calls, have besides count and time. */
+static __attribute__((noinline)) int add_args(struct pfw_summary *summary,
+					      const struct pfw_entry *entry,
+					      struct pfw_summary_recent *recent)
 {
-	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
+	struct pfw_summary_name *name = &summary->name[recent->row];
 	int error = 0;
 
-	if (summary->last.io)
-		return add_io(summary, entry, name, call);
-	if (entry->form && recent->form == entry->form && recent->named == entry->named)
-		return 0;
-	if (call.role != PFW_SUMMARY_STEP && recent->named == entry->named && is_plain(entry))
+	if (recent->role != PFW_SUMMARY_STEP && is_plain(entry))
 		recent->form = entry->form;
 	if (pfw_io_is_mapping(entry))
-		pfw_saturate_u64(&summary->name[name].bytes, pfw_io_unmoved(entry));
-	if (call.moves == PFW_MOVES_BYTES)
-		add_memory(&summary->name[name], entry);
-	if (call.role == PFW_SUMMARY_STEP)
+		pfw_saturate_u64(&name->bytes, pfw_io_unmoved(entry));
+	if (recent->moves == PFW_MOVES_BYTES)
+		add_memory(name, entry);
+	if (recent->role == PFW_SUMMARY_STEP)
 		error = pfw_summary_step_line(summary, entry);
 	return error ? error : add_fname(summary, entry);
 }
 
 int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
-	int64_t row = name_row(summary, entry), end_ns;
+	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
+	struct pfw_summary_last *last = &summary->last;
 	struct pfw_summary_name *name;
-	struct pfw_io_call call;
-	int error;
+	int64_t end_ns;
+	int error = 0;
 
-	if (row < 0)
-		return (int)row;
+	if (!entry->named || recent->named != entry->named || recent->ph != entry->ph)
+		error = find_name(summary, entry, recent);
+	if (error)
+		return error;
 	summary->lines++;
 	summary->events += entry->ph != 'M';
-	summary->last.name = (uint32_t)row;
-	summary->last.moves = summary->last.call = false;
-	summary->last.bytes = 0;
-	name = &summary->name[row];
+	last->name = recent->row;
+	last->io = recent->io;
+	last->moves = last->call = false;
+	last->bytes = 0;
+	name = &summary->name[recent->row];
 	name->count++;
 	if (has_dur(entry) && add_duration(name, entry->dur_ns))
 		return -ENOMEM;
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		end_ns = INT64_MAX;
-	call = call_of(summary, entry, (uint32_t)row);
-	summary->last.io = entry->ph == 'X' && is_io(call);
-	error = add_thread(summary, entry, end_ns, summary->last.io);
-	return error ? error : add_args(summary, entry, (uint32_t)row, call);
+	error = add_thread(summary, entry, end_ns, recent->io);
+	if (error)
+		return error;
+	if (recent->io)
+		return add_io(summary, entry, recent);
+	/* No line of a noted form has more. */
+	return entry->form && recent->form == entry->form ? 0 : add_args(summary, entry, recent);
 }

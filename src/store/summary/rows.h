@@ -30,8 +30,21 @@ void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary 
 void pfw_summary_merge_name(struct pfw_summary_name *into, const struct pfw_summary_name *from);
 
 /* Add a call of a thread, to find out whether calls are nested. */
-void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
-			    int64_t end_ns);
+static inline void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row,
+					  int64_t start_ns, int64_t end_ns)
+{
+	struct pfw_summary_thread *thread = &summary->thread[row];
+
+	if (start_ns == INT64_MAX)
+		return;
+	/* Row 0 has many threads. */
+	if (!row || start_ns < thread->calls_end_ns)
+		summary->nested = true;
+	if (thread->call_ns == INT64_MAX)
+		thread->call_ns = start_ns;
+	if (end_ns > thread->calls_end_ns)
+		thread->calls_end_ns = end_ns;
+}
 
 /* Texts are copied.  All return 0 or -ENOMEM; items beyond the limits count as left_out. */
 int pfw_summary_name_thread(struct pfw_summary *summary, uint32_t row, const char *name,

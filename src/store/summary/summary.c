@@ -205,22 +205,6 @@ int64_t pfw_summary_thread_row(struct pfw_summary *summary, uint64_t pid, uint64
 	return added;
 }
 
-void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
-			    int64_t end_ns)
-{
-	struct pfw_summary_thread *thread = &summary->thread[row];
-
-	if (start_ns == INT64_MAX)
-		return;
-	/* Row 0 has many threads. */
-	if (!row || start_ns < thread->calls_end_ns)
-		summary->nested = true;
-	if (thread->call_ns == INT64_MAX)
-		thread->call_ns = start_ns;
-	if (end_ns > thread->calls_end_ns)
-		thread->calls_end_ns = end_ns;
-}
-
 int pfw_summary_name_thread(struct pfw_summary *summary, uint32_t row, const char *name,
 			    size_t bytes)
 {

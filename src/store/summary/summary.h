@@ -204,6 +204,9 @@ struct pfw_summary {
 		 * others name no file, nor moved memory. */
 		uint64_t form;
 		uint32_t row;
+		char ph;
+		bool io;	     /* as last.io */
+		uint8_t role, moves; /* of the name */
 		uint8_t fname, ret;
 	} recent[PFW_ENTRY_NUMBERS];
 	uint32_t recent_file[PFW_SUMMARY_RECENT];
