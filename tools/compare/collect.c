@@ -73,6 +73,7 @@ static int add_line(const struct collect *collect, struct worker *worker,
 		    struct pfw_table_line *line)
 {
 	struct block_result *result = block->result;
+	struct pfw_compare_call call;
 	int64_t row;
 
 	/* Rows do not differ by section or device here. */
@@ -86,9 +87,10 @@ static int add_line(const struct collect *collect, struct worker *worker,
 		      : pfw_compare_row_of(&result->rows, worker->key.text, worker->key.bytes);
 	if (row < 0)
 		return (int)row;
+	call = pfw_compare_call_of(entry, line->dur_ns);
 	if (!line->summed)
-		return pfw_compare_add(&result->rows, row, entry, line->dur_ns,
-				       pfw_compare_kind_of(entry, &line->cat));
+		return pfw_compare_add(&result->rows, row, pfw_compare_kind_of(entry, &line->cat),
+				       &call, 1);
 	pfw_compare_add_summed(&result->rows, row, line);
 	return 0;
 }

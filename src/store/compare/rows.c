@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/line/io.h"
 
@@ -69,6 +70,42 @@ void pfw_compare_add_sums(struct pfw_compare_sums *into, const struct pfw_compar
 	into->samples += from->samples;
 	into->log_sum += from->log_sum;
 	into->kinds |= from->kinds;
+}
+
+int pfw_compare_add(struct pfw_compare_rows *rows, int64_t number, enum pfw_compare_kind kind,
+		    const struct pfw_compare_call *call, size_t count)
+{
+	struct pfw_compare_row *row = &rows->row[number];
+	struct pfw_compare_sums sums = { .first_ns = INT64_MAX, .last_ns = INT64_MIN };
+	struct pfw_sample *sample;
+	int64_t log_sum = 0;
+
+	if (pfw_sampled_reserve(&row->sampled, count))
+		return -ENOMEM;
+	sample = row->sampled.sample + row->sampled.count;
+	for (const struct pfw_compare_call *end = call + count; call < end; call++) {
+		unsigned level = pfw_sample_level((uint64_t)call->ts_ns, call->who);
+		int64_t dur_ns = call->dur_ns, unused;
+
+		if (call->ts_ns == INT64_MIN ||
+		    __builtin_add_overflow(call->ts_ns, dur_ns, &unused))
+			continue;
+		PFW_LOWER(sums.first_ns, call->ts_ns);
+		PFW_RAISE(sums.last_ns, call->ts_ns);
+		pfw_saturate_sum(&sums.total_ns, dur_ns);
+		sums.count++;
+		log_sum += pfw_log_ns(dur_ns);
+		dur_ns = dur_ns < PFW_SAMPLE_NS_MAX ? dur_ns : PFW_SAMPLE_NS_MAX;
+		*sample = pfw_sample_of(call->ts_ns, level, (uint64_t)dur_ns);
+		sample += level >= row->sampled.level;
+	}
+	row->sampled.count = (uint32_t)(sample - row->sampled.sample);
+	pfw_sampled_limit(&row->sampled, rows->most);
+	sums.log_sum = log_sum; /* each is below 2^38 */
+	sums.samples = sums.count;
+	sums.kinds = sums.count ? 1u << kind : 0;
+	pfw_compare_add_sums(&row->sums, &sums);
+	return 0;
 }
 
 void pfw_compare_add_summed(struct pfw_compare_rows *rows, int64_t number,

@@ -58,33 +58,23 @@ int64_t pfw_compare_row_of(struct pfw_compare_rows *rows, const char *key, size_
 enum pfw_compare_kind pfw_compare_kind_of(const struct pfw_entry *entry,
 					  const struct pfw_slice *cat);
 
-/* Add a call of that kind to row `number`.  0 or -ENOMEM. */
-static inline int pfw_compare_add(struct pfw_compare_rows *rows, int64_t number,
-				  const struct pfw_entry *entry, int64_t dur_ns,
-				  enum pfw_compare_kind kind)
-{
-	struct pfw_compare_row *row = &rows->row[number];
-	struct pfw_compare_sums *sums = &row->sums;
-	unsigned level = pfw_sample_level((uint64_t)entry->ts_ns,
-					  entry->id << 32 ^ entry->pid << 16 ^ entry->tid);
+/* A call; `who` identifies it together with its time. */
+struct pfw_compare_call {
+	int64_t ts_ns, dur_ns;
+	uint64_t who;
+};
 
-	if (!sums->samples || entry->ts_ns < sums->first_ns)
-		sums->first_ns = entry->ts_ns;
-	if (!sums->samples || entry->ts_ns > sums->last_ns)
-		sums->last_ns = entry->ts_ns;
-	pfw_saturate_u64(&sums->count, 1);
-	pfw_saturate_sum(&sums->total_ns, dur_ns);
-	sums->samples++;
-	sums->log_sum += pfw_log_ns(dur_ns);
-	sums->kinds |= 1u << kind;
-	if (level < row->sampled.level)
-		return 0;
-	return pfw_sampled_add(
-		&row->sampled,
-		pfw_sample_of(entry->ts_ns, level,
-			      (uint64_t)(dur_ns < PFW_SAMPLE_NS_MAX ? dur_ns : PFW_SAMPLE_NS_MAX)),
-		rows->most);
+static inline struct pfw_compare_call pfw_compare_call_of(const struct pfw_entry *entry,
+							  int64_t dur_ns)
+{
+	return (struct pfw_compare_call){ .ts_ns = entry->ts_ns,
+					  .dur_ns = dur_ns > 0 ? dur_ns : 0,
+					  .who = entry->id << 32 ^ entry->pid << 16 ^ entry->tid };
 }
+
+/* Add few calls of that kind to row `number`, except those without a time.  0 or -ENOMEM. */
+int pfw_compare_add(struct pfw_compare_rows *rows, int64_t number, enum pfw_compare_kind kind,
+		    const struct pfw_compare_call *call, size_t count);
 
 /* Add the calls of a `summed` line. */
 void pfw_compare_add_summed(struct pfw_compare_rows *rows, int64_t number,

@@ -27,6 +27,16 @@ void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most)
 		raise_level(sampled, sampled->level + 1);
 }
 
+int pfw_sampled_reserve(struct pfw_sampled *sampled, size_t more)
+{
+	int error = 0;
+
+	while (sampled->room - sampled->count < more && !error)
+		error = PFW_GROWN(sampled->sample, pfw_grow_room(sampled->sample, &sampled->room,
+								 sizeof(*sampled->sample)));
+	return error;
+}
+
 int pfw_sampled_add_more(struct pfw_sampled *sampled, struct pfw_sample sample, uint32_t most)
 {
 	if (PFW_PUSH(sampled->sample, sampled->count, sampled->room, sample))
@@ -39,11 +49,8 @@ int pfw_sampled_merge(struct pfw_sampled *into, const struct pfw_sampled *from, 
 {
 	if (from->level > into->level)
 		raise_level(into, from->level);
-	while (into->room - into->count < from->count) {
-		if (PFW_GROWN(into->sample,
-			      pfw_grow_room(into->sample, &into->room, sizeof(*into->sample))))
-			return -ENOMEM;
-	}
+	if (pfw_sampled_reserve(into, from->count))
+		return -ENOMEM;
 	/* Without a branch, which nothing could predict. */
 	for (uint32_t i = 0; i < from->count; i++) {
 		into->sample[into->count] = from->sample[i];

@@ -61,6 +61,9 @@ static inline unsigned pfw_sample_level(uint64_t a, uint64_t b)
 /* Raise the level until at most `most` calls are left. */
 void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most);
 
+/* Make room for `more` calls.  0 or -ENOMEM. */
+int pfw_sampled_reserve(struct pfw_sampled *sampled, size_t more);
+
 /* Add a call for which there may be no room. */
 int pfw_sampled_add_more(struct pfw_sampled *sampled, struct pfw_sample sample, uint32_t most);
 
