@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "store/kit/saturate.h"
+#include "store/line/step_name.h"
 #include "table/columns.h"
 
 void table_add_apart(int64_t apart_ns[TABLE_APART], const struct pfw_slice *cat, int64_t ns)
@@ -260,6 +261,27 @@ static int make_view(struct table_view *view, struct table *table,
 		       : 0;
 }
 
+/* Of a view of compute by name, the time in which the program waits for its DataLoader. */
+static double loading_us(const struct table_view *view)
+{
+	const struct table_options *options = view->options;
+	double us = 0;
+	unsigned n = 0;
+
+	if (!options->by_name || view->section != PFW_TABLE_COMPUTE)
+		return 0;
+	while (options->field[n] != TABLE_NAME)
+		n++;
+	for (size_t i = 0; i < view->rows; i++) {
+		struct pfw_slice name;
+
+		name.at = table_text(view->row[i], n, &name.bytes);
+		if (pfw_slice_begins(&name, PFW_LOADER_NAME))
+			us += (double)view->row[i]->sums.self_ns / 1000.0;
+	}
+	return us;
+}
+
 /* The wall time, and how much of it the rows took: threads work side by side, so it may be more. */
 static void put_head(FILE *out, const struct table *table, const struct table_view *view,
 		     size_t views)
@@ -273,13 +295,17 @@ static void put_head(FILE *out, const struct table *table, const struct table_vi
 	fprintf(out, "Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
 		bool io = view[i].section == PFW_TABLE_IO;
-		double self_ns = view[i].self_us * 1000;
+		double loading_ns = loading_us(&view[i]) * 1000;
+		double self_ns = view[i].self_us * 1000 - loading_ns;
 
 		for (unsigned k = 0; io && k < TABLE_APART; k++)
 			self_ns -= (double)table->apart_ns[k];
 		self_ns = fmax(self_ns, 0);
 		fprintf(out, "%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
 			cli_time(pfw_saturate_whole(self_ns)), self_ns * 100 / wall);
+		if (loading_ns > 0)
+			fprintf(out, ", loading %s (%.1f%%)",
+				cli_time(pfw_saturate_whole(loading_ns)), loading_ns * 100 / wall);
 		for (unsigned k = 0; io && k < TABLE_APART; k++)
 			if (table->apart_ns[k])
 				fprintf(out, ", %s %s (%.1f%%)",

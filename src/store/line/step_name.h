@@ -5,6 +5,9 @@
 
 #include "store/line/args.h"
 
+/* torch's span for the wait for the next batch: the name of the loader's class follows. */
+#define PFW_LOADER_NAME "enumerate(DataLoader)#"
+
 /* Whether a name is ProfilerStep#N, and its N.  Few names are, so the first eight bytes decide
  * first.  Thread: any, as all here. */
 static inline bool pfw_is_step_name(const char *name, size_t bytes, uint64_t *number)

@@ -11,8 +11,6 @@
 #include "store/select/select.h"
 #include "store/summary/summary.h"
 
-/* torch's span for the wait for the next batch: the name of the loader's class follows. */
-#define LOADER "enumerate(DataLoader)#"
 /* The most bytes of a name with escapes that are matched against globs. */
 #define PLAIN_BYTES 4096u
 /* What few lines need is kept out of what runs for every line, which then saves no registers. */
@@ -205,7 +203,7 @@ static enum what find_compute(struct pfw_overlap_block *block, const struct pfw_
 		return COPY;
 	if (pfw_is_step_name(entry->name.at, entry->name.bytes, &number))
 		return STEP;
-	if (pfw_slice_begins(&entry->name, LOADER))
+	if (pfw_slice_begins(&entry->name, PFW_LOADER_NAME))
 		return LOAD;
 	if (known && pfw_slice_is(&kind, "annotation"))
 		return find_declared(block, entry);
@@ -223,7 +221,8 @@ static enum what find_what(struct pfw_overlap_block *block, const struct pfw_ent
 	if (pfw_is_io(&entry->cat)) /* a thread that waits for its peer is no file access */
 		return pfw_slice_is(&entry->cat, "SYNC") ? WAIT : IDLE;
 	/* DFTracer's categories for AI programs. */
-	if (pfw_slice_is(&entry->cat, "dataloader") || pfw_slice_begins(&entry->name, LOADER))
+	if (pfw_slice_is(&entry->cat, "dataloader") ||
+	    pfw_slice_begins(&entry->name, PFW_LOADER_NAME))
 		return LOAD;
 	return pfw_slice_is(&entry->cat, "compute") ? CPU : find_declared(block, entry);
 }
