@@ -103,15 +103,24 @@ uint64_t core_current(void);
 
 /*
  * A Mark object: marks.c.  `picks` says which arguments of a decorated function its events carry, NULL
- * none: core_mark_take() gives them to the call's span, and to the mark, as DFTracer does;
- * core_mark_args() then gives the span what the mark has besides.  An exception in flight stays.
+ * none: core_mark_take() gives them to the call's span, and for as long as it lasts to the mark, whose
+ * other events within the call have them, too; core_mark_args() gives the span what the mark has besides;
+ * core_mark_give_back() ends core_mark_take().  An exception in flight stays.
  */
+#define CORE_PICKS 4 /* at most: epoch, step, image_idx, image_size */
+struct core_taken {
+	PyObject *pair,
+		*before; /* what a pick has put into the mark, and what update() had put there */
+};
 struct core_mark;
 bool core_is_mark(PyObject *object);
 bool core_mark_on(const struct core_mark *mark);
 const char *core_mark_category(const struct core_mark *mark);
 void core_mark_take(struct core_mark *mark, struct pfw_span *span, PyObject *picks,
-		    PyObject *const *args, Py_ssize_t count, PyObject *names);
+		    PyObject *const *args, Py_ssize_t count, PyObject *names,
+		    struct core_taken taken[CORE_PICKS]);
+void core_mark_give_back(const struct core_mark *mark, PyObject *picks,
+			 struct core_taken taken[CORE_PICKS]);
 void core_mark_args(const struct core_mark *mark, struct pfw_span *span, PyObject *picks);
 
 /* Each adds its types and functions to the module.  0, or -1 with an exception. */

@@ -127,13 +127,36 @@ static PyObject *find_attribute(PyObject *object, PyObject *name)
 	return value;
 }
 
+static PyObject *dict_of(const struct core_mark *mark, PyObject *pick)
+{
+	PyObject *dict = PyTuple_GetItem(pick, 3) == Py_True ? mark->floats : mark->ints;
+
+	return dict && PyDict_Check(dict) ? dict : NULL;
+}
+
+/* Put a call's own value into a dict of the mark.  What update() had put there comes back behind the call;
+ * what another call had put there (the 1) does not, as that call may be over then. */
+static void put_taken(struct core_taken *taken, PyObject *dict, PyObject *word, PyObject *number)
+{
+	PyObject *before = PyDict_GetItem(dict, word);
+	bool mine = before && PyTuple_Check(before) && PyTuple_Size(before) == 2;
+	PyObject *tag = mine ? PyTuple_GetItem(before, 0) : NULL;
+
+	mine = tag && PyLong_Check(tag) && PyLong_AsLong(tag) == 1;
+	taken->before = mine ? NULL : Py_XNewRef(before);
+	taken->pair = Py_BuildValue("(iO)", 1, number);
+	if (taken->pair)
+		PyDict_SetItem(dict, word, taken->pair);
+}
+
 /* One pick is (word, position, default, whether it is a float); position -1: the attribute of that name
  * of the first argument. */
 static void take_one(struct core_mark *mark, struct pfw_span *span, PyObject *pick,
-		     PyObject *const *args, Py_ssize_t count, PyObject *names)
+		     PyObject *const *args, Py_ssize_t count, PyObject *names,
+		     struct core_taken *taken)
 {
 	bool is_float = PyTuple_GetItem(pick, 3) == Py_True;
-	PyObject *dict = is_float ? mark->floats : mark->ints, *value, *number, *pair;
+	PyObject *dict = dict_of(mark, pick), *value, *number;
 	PyObject *word = PyTuple_GetItem(pick, 0);
 
 	if (PyLong_AsLong(PyTuple_GetItem(pick, 1)) < 0) {
@@ -147,10 +170,8 @@ static void take_one(struct core_mark *mark, struct pfw_span *span, PyObject *pi
 					    : PyNumber_Long(value);
 	if (number) {
 		core_span_arg(span, word, number);
-		pair = Py_BuildValue("(iO)", 0, number);
-		if (pair && dict && PyDict_Check(dict))
-			PyDict_SetItem(dict, word, pair);
-		Py_XDECREF(pair);
+		if (dict)
+			put_taken(taken, dict, word, number);
 	}
 	Py_XDECREF(number);
 	Py_XDECREF(value);
@@ -158,12 +179,41 @@ static void take_one(struct core_mark *mark, struct pfw_span *span, PyObject *pi
 }
 
 void core_mark_take(struct core_mark *mark, struct pfw_span *span, PyObject *picks,
-		    PyObject *const *args, Py_ssize_t count, PyObject *names)
+		    PyObject *const *args, Py_ssize_t count, PyObject *names,
+		    struct core_taken taken[CORE_PICKS])
 {
 	Py_ssize_t picked = PyTuple_Size(picks);
 
-	for (Py_ssize_t i = 0; i < picked; i++)
-		take_one(mark, span, PyTuple_GetItem(picks, i), args, count, names);
+	for (Py_ssize_t i = 0; i < picked && i < CORE_PICKS; i++) {
+		taken[i] = (struct core_taken){ NULL, NULL };
+		take_one(mark, span, PyTuple_GetItem(picks, i), args, count, names, &taken[i]);
+	}
+}
+
+static void give_one(const struct core_mark *mark, PyObject *pick, struct core_taken *taken)
+{
+	PyObject *dict = dict_of(mark, pick), *word = PyTuple_GetItem(pick, 0);
+
+	if (taken->pair && dict && PyDict_GetItem(dict, word) == taken->pair) {
+		if (taken->before)
+			PyDict_SetItem(dict, word, taken->before);
+		else
+			PyDict_DelItem(dict, word);
+	}
+	Py_XDECREF(taken->pair);
+	Py_XDECREF(taken->before);
+}
+
+void core_mark_give_back(const struct core_mark *mark, PyObject *picks,
+			 struct core_taken taken[CORE_PICKS])
+{
+	Py_ssize_t picked = PyTuple_Size(picks);
+	PyObject *type, *value, *trace;
+
+	PyErr_Fetch(&type, &value, &trace); /* of a function that has failed */
+	for (Py_ssize_t i = 0; i < picked && i < CORE_PICKS; i++)
+		give_one(mark, PyTuple_GetItem(picks, i), &taken[i]);
+	PyErr_Restore(type, value, trace);
 }
 
 /* ---- blocks ---- */

@@ -39,6 +39,7 @@ static PyObject *marked_vectorcall(PyObject *object, PyObject *const *args, size
 {
 	struct traced *self = (struct traced *)object;
 	Py_ssize_t count = (Py_ssize_t)(nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET);
+	struct core_taken taken[CORE_PICKS];
 	struct core_open open;
 	PyObject *result;
 
@@ -47,9 +48,11 @@ static PyObject *marked_vectorcall(PyObject *object, PyObject *const *args, size
 	core_begin(&open, self->name_text, core_mark_category(self->mark), CORE_CALL);
 	core_enter(&open, CORE_CALL);
 	if (self->picks)
-		core_mark_take(self->mark, &open.span, self->picks, args, count, names);
+		core_mark_take(self->mark, &open.span, self->picks, args, count, names, taken);
 	result = core_call(self->function, args, nargsf, names);
 	core_mark_args(self->mark, &open.span, self->picks);
+	if (self->picks)
+		core_mark_give_back(self->mark, self->picks, taken);
 	if (!result)
 		core_span_error(&open.span);
 	core_leave(&open, CORE_CALL);

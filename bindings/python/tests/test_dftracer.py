@@ -166,7 +166,16 @@ async def wait():
 assert asyncio.run(wait()) == "waited"
 off = Profile("off", enable=False)
 assert off.log(len)("abc") == 3
-assert sorted(df_test._arguments_int) == ["epoch", "image_idx", "step"]
+@df_test.log
+def inside(): pass
+@df_test.log
+def outside(image_idx=3, epoch=1): inside()
+outside(epoch=4)
+inside()
+df_test.update(epoch=8)
+outside()
+inside()
+assert sorted(df_test._arguments_int) == ["epoch"]
 """, DFTRACER_ENABLE="1")
     found = figures(made(run))
     assert found[0] == ("step", "training", {})
@@ -177,6 +186,9 @@ assert sorted(df_test._arguments_int) == ["epoch", "image_idx", "step"]
     assert by_name["Reader.read"]["epoch"] == 7 and by_name["Reader.read"]["step"] == 4
     assert [args["image_idx"] for name, _, args in found if name == "Reader.__init__"] == [3, 0]
     assert len([name for name, _, _ in found if name == "Reader.scale"]) == 2
+    # What a call is given is of the call and what is inside it; update() is of all that follow.
+    assert [args for name, _, args in found if name == "inside"] == [
+        {"image_idx": 3, "epoch": 4}, {}, {"image_idx": 3, "epoch": 1}, {"epoch": 8}]
     wait, = [line for line in made(run) if line["name"] == "wait"]
     assert wait["dur"] >= 10_000
 
