@@ -35,25 +35,32 @@ struct file {
 
 /* ---- writing ---- */
 
+#define FIGURE_BIT(member) (1ull << (offsetof(struct pfw_pattern, member) / sizeof(uint64_t)))
+#define FIRST_FIGURES (FIGURE_BIT(side[0].bytes) | FIGURE_BIT(side[1].bytes) | FIGURE_BIT(mapped))
+
 /* Append what orders files; then each other figure that is not 0, after the number of zeros before
  * it, so that a reader can pass them by. */
 void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
 {
-	uint8_t list[2 * PFW_PATTERN_FIGURES * PFW_VARINT_MAX], *end = list;
-	struct pfw_pattern rest = *pattern;
-	uint64_t passed = 0;
+	uint8_t list[2 * PFW_PATTERN_FIGURES * PFW_VARINT_MAX], *end = list, *at;
+	unsigned next = 0;
 
-	rest.side[0].bytes = rest.side[1].bytes = rest.mapped = 0;
 	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++) {
-		if (!rest.figure[i]) {
-			passed++;
+		if (!pattern->figure[i] || FIRST_FIGURES >> i & 1)
 			continue;
-		}
-		end = pfw_varint_put(pfw_varint_put(end, passed), rest.figure[i]);
-		passed = 0;
+		*end++ = (uint8_t)(i - next); /* a varint of one byte */
+		end = pfw_varint_put(end, pattern->figure[i]);
+		next = i + 1;
 	}
-	PFW_BLOB_PUT(blob, pattern->side[0].bytes, pattern->side[1].bytes, pattern->mapped);
-	pfw_blob_bytes(blob, list, (size_t)(end - list));
+	if (pfw_blob_reserve(blob, 4 * PFW_VARINT_MAX + sizeof(list)))
+		return;
+	at = blob->data + blob->bytes;
+	at = pfw_varint_put(at, pattern->side[0].bytes);
+	at = pfw_varint_put(at, pattern->side[1].bytes);
+	at = pfw_varint_put(at, pattern->mapped);
+	at = pfw_varint_put(at, (uint64_t)(end - list));
+	memcpy(at, list, (size_t)(end - list));
+	blob->bytes = (size_t)(at - blob->data) + (size_t)(end - list);
 }
 
 /* Files of one directory follow each other, and their names are most of the row. */
@@ -61,14 +68,20 @@ static void put_name(struct pfw_blob *blob, const struct pfw_text_id *name,
 		     const struct pfw_text_id *before)
 {
 	uint32_t most = name->bytes < before->bytes ? name->bytes : before->bytes, shared = 0;
+	size_t bytes;
+	uint8_t *at;
 
 	most = most < SHARED_MAX ? most : SHARED_MAX;
 	while (shared + 8 <= most && !memcmp(name->text + shared, before->text + shared, 8))
 		shared += 8;
 	while (shared < most && name->text[shared] == before->text[shared])
 		shared++;
-	PFW_BLOB_PUT(blob, shared);
-	pfw_blob_bytes(blob, name->text + shared, name->bytes - shared);
+	bytes = name->bytes - shared;
+	if (pfw_blob_reserve(blob, 2 * PFW_VARINT_MAX + bytes))
+		return;
+	at = pfw_varint_put(pfw_varint_put(blob->data + blob->bytes, shared), bytes);
+	memcpy(at, name->text + shared, bytes);
+	blob->bytes = (size_t)(at - blob->data) + bytes;
 }
 
 static void put_files(struct pfw_blob *blob, const struct pfw_patterns *patterns)

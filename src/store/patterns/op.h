@@ -27,8 +27,7 @@ struct pfw_pattern_op {
 	 * `dups`: the new descriptor; else the offset, if `placed` or of a seek. */
 	int64_t value;
 	uint32_t name; /* number of the block's name; later the row */
-	/* Bits: up to half a million wait for others.  No chars: a store could change them, as far as
-	 * the compiler knows. */
+	/* Bits: up to half a million wait for others. */
 	unsigned role : 8, seek : 8;
 	unsigned wanted : 1, summed : 1, touches : 1, dups : 1, failed : 1, placed : 1, append : 1;
 	unsigned moved : 1; /* `bytes` are known */

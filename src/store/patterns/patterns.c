@@ -93,6 +93,32 @@ const char *pfw_patterns_name(const struct pfw_patterns *patterns, size_t row, s
 	return patterns->keys.name[row].text;
 }
 
+/* Two numbers, where numbers may begin. */
+typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* Add figures, which are at most INT64_MAX unless they come out of a damaged file. */
+static void add_figures(uint64_t *into, const uint64_t *from)
+{
+	const unsigned last = PFW_PATTERN_FIGURES - 1;
+	uint64_t sum[PFW_PATTERN_FIGURES];
+	pair all = { into[last] + from[last], from[last] };
+
+	_Static_assert(PFW_PATTERN_FIGURES % 2 == 1, "pairs and one");
+	sum[last] = all[0];
+	for (unsigned i = 0; i < last; i += 2) {
+		pair more = *(const pair *)&from[i], now = *(const pair *)&into[i] + more;
+
+		*(pair *)&sum[i] = now;
+		all |= more | now;
+	}
+	if ((all[0] | all[1]) <= INT64_MAX) {
+		memcpy(into, sum, sizeof(sum));
+		return;
+	}
+	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++)
+		pfw_saturate_u64(&into[i], from[i]);
+}
+
 void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 {
 	int64_t metadata_ns = pfw_saturate_add(into->metadata_ns, from->metadata_ns), ns[2];
@@ -105,10 +131,7 @@ void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 		ns[i] = pfw_saturate_add(a->ns, b->ns);
 		end[i] = a->end > b->end ? a->end : b->end;
 	}
-	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++) {
-		if (from->figure[i]) /* most are 0 */
-			pfw_saturate_u64(&into->figure[i], from->figure[i]);
-	}
+	add_figures(into->figure, from->figure);
 	into->metadata_ns = metadata_ns;
 	into->processes = processes;
 	for (unsigned i = 0; i < 2; i++) {
