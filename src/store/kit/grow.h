@@ -14,6 +14,15 @@ void *pfw_grow_room(void *array, size_t *room, size_t size);
  */
 void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size);
 
+/*
+ * The same for an array that may become large: from PFW_GROW_MAPPED bytes on it is a mapping, which
+ * grows without a copy, and takes no memory for items that were never written.  Free it with
+ * pfw_grow_free() only.
+ */
+#define PFW_GROW_MAPPED (256u << 10)
+void *pfw_grow_mapped(void *array, size_t number, size_t *room, size_t size);
+void pfw_grow_free(void *array, size_t room, size_t size);
+
 /* Reserve room for one more item of a list whose room is 8 or the next power of two.  NULL as
  * above. */
 void *pfw_grow_list(void *list, size_t count, size_t size);
@@ -37,6 +46,13 @@ void *pfw_grow_list(void *list, size_t count, size_t size);
 	((number) < (room)             \
 		 ? 0                   \
 		 : PFW_GROWN(array, pfw_grow_zeroed(array, number, &(room), sizeof(*(array)))))
+
+/* The same by pfw_grow_mapped(). */
+#define PFW_REACH_MAPPED(array, number, room) \
+	((number) < (room)                    \
+		 ? 0                          \
+		 : PFW_GROWN(array, pfw_grow_mapped(array, number, &(room), sizeof(*(array)))))
+#define PFW_FREE_MAPPED(array, room) pfw_grow_free(array, room, sizeof(*(array)))
 
 /* Append an item: the rest of the arguments is its initializer. */
 #define PFW_PUSH(array, count, room, ...) \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/order.h"
+#include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
 
 /* ---- lists ---- */
@@ -12,19 +13,7 @@
 /* Make room for so many.  0 or -ENOMEM. */
 static int reserve(struct pfw_intervals *intervals, size_t count)
 {
-	size_t room = intervals->room + intervals->room / 2;
-	struct pfw_interval *bigger;
-
-	if (count <= intervals->room)
-		return 0;
-	if (room < count)
-		room = count < 64 ? 64 : count;
-	bigger = realloc(intervals->at, room * sizeof(*bigger));
-	if (!bigger)
-		return -ENOMEM;
-	intervals->at = bigger;
-	intervals->room = room;
-	return 0;
+	return count ? PFW_REACH_MAPPED(intervals->at, count - 1, intervals->room) : 0;
 }
 
 int pfw_intervals_push(struct pfw_intervals *intervals, int64_t begin, int64_t end)
@@ -77,7 +66,7 @@ void pfw_intervals_clear(struct pfw_intervals *intervals)
 
 void pfw_intervals_release(struct pfw_intervals *intervals)
 {
-	free(intervals->at);
+	PFW_FREE_MAPPED(intervals->at, intervals->room);
 	*intervals = (struct pfw_intervals){ 0 };
 }
 

@@ -32,7 +32,7 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 	free(patterns->spare);
 	free(patterns->descriptor);
 	free(patterns->open);
-	free(patterns->use);
+	PFW_FREE_MAPPED(patterns->use, patterns->use_room);
 	free(patterns->other);
 	patterns->run = NULL;
 	patterns->spare = NULL;
@@ -51,7 +51,7 @@ void pfw_patterns_release(struct pfw_patterns *patterns)
 {
 	pfw_patterns_close(patterns);
 	pfw_text_ids_release(&patterns->keys);
-	free(patterns->row);
+	PFW_FREE_MAPPED(patterns->row, patterns->room);
 }
 
 /* ---- rows ---- */
@@ -60,7 +60,7 @@ void pfw_patterns_release(struct pfw_patterns *patterns)
 static int add_rows(struct pfw_patterns *patterns)
 {
 	for (; patterns->rows < patterns->keys.count; patterns->rows++) {
-		if (PFW_REACH(patterns->row, patterns->rows, patterns->room))
+		if (PFW_REACH_MAPPED(patterns->row, patterns->rows, patterns->room))
 			return -ENOMEM;
 	}
 	return 0;
@@ -247,7 +247,7 @@ static NOT_INLINE struct pfw_pattern_use *number_use(struct pfw_patterns *patter
 	struct pfw_pattern_use *use;
 	int64_t other;
 
-	if (PFW_REACH(patterns->use, row, patterns->use_room))
+	if (PFW_REACH_MAPPED(patterns->use, row, patterns->use_room))
 		return NULL;
 	use = &patterns->use[row];
 	if (!use->process)

@@ -50,12 +50,13 @@ static void put_use(struct pfw_blob *blob, uint64_t row, const struct pfw_patter
 
 static void put_uses(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 {
+	size_t rows = patterns->rows < patterns->use_room ? patterns->rows : patterns->use_room;
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < patterns->use_room; i++)
+	for (size_t i = 0; i < rows; i++)
 		count += patterns->use[i].used;
 	PFW_BLOB_PUT(blob, count);
-	for (size_t i = 0; i < patterns->use_room; i++) {
+	for (size_t i = 0; i < rows; i++) {
 		if (patterns->use[i].used)
 			put_use(blob, i, &patterns->use[i]);
 	}
@@ -165,7 +166,7 @@ static int get_uses(struct pfw_patterns *patterns, struct pfw_varints *reader)
 
 		if (row >= patterns->rows || flags >> 8)
 			return -EBADMSG;
-		if (PFW_REACH(patterns->use, row, patterns->use_room))
+		if (PFW_REACH_MAPPED(patterns->use, row, patterns->use_room))
 			return -ENOMEM;
 		use = &patterns->use[row];
 		*use = (struct pfw_pattern_use){ .process = 1,
