@@ -486,8 +486,10 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		if (status != CLI_OK)
 			return status;
 	}
-	for (size_t i = 0; i < overlap->ranks; i++)
+	for (size_t i = 0; i < overlap->ranks; i++) {
 		overlap->rank[i].known = overlap_known(&overlap->rank[i].overlap);
+		overlap->rank[i].unknown = overlap_unknown(overlap->rank[i].known);
+	}
 	if (error)
 		return survey_end(survey, error);
 	if (!all && can_ask(options))

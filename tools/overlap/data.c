@@ -101,7 +101,7 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 	overlap_put_rank(grid, rank);
 	grid_maybe(grid, GRID_NS, of && of->least_ns <= of->greatest_ns, of ? of->least_ns : 0);
 	if (of)
-		overlap_measure(of, rank->known, figure);
+		overlap_measure(of, rank->unknown, figure);
 	put_figures(grid, of ? figure : answer->totals.figure);
 	put_sums(grid, sums);
 	put_gaps(grid, of ? &of->gaps : &answer->totals.gaps);

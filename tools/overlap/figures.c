@@ -114,21 +114,27 @@ unsigned overlap_known(const struct pfw_overlap *overlap)
 	return known | (ran & (LOAD | WAIT)) | (ran & CPU ? CPU | LOAD : 0);
 }
 
-/* A figure is known if all of its activities are, and of alternatives one.  I/O that no recorded
- * compute hides is known without compute. */
-static void forget_unknown(unsigned known, uint64_t wanted, int64_t figure[OVERLAP_FIGURES])
+uint64_t overlap_unknown(unsigned known)
 {
-	for (; wanted && known != EVERY; wanted &= wanted - 1) {
-		unsigned i = (unsigned)__builtin_ctzll(wanted);
+	uint64_t unknown = 0;
+
+	for (unsigned i = 0; i < OVERLAP_FIGURES && known != EVERY; i++) {
 		const struct overlap_figure *of = &overlap_figures[i];
 
 		if ((of->device && !(known & GPU)) || (known & of->all) != of->all ||
 		    (of->any && !(known & of->any)))
-			figure[i] = OVERLAP_UNKNOWN;
+			unknown |= OVERLAP_BIT(i);
 	}
+	return unknown;
 }
 
-void overlap_measure(const struct pfw_overlap *overlap, unsigned known,
+static void forget(uint64_t unknown, int64_t figure[OVERLAP_FIGURES])
+{
+	for (; unknown; unknown &= unknown - 1)
+		figure[__builtin_ctzll(unknown)] = OVERLAP_UNKNOWN;
+}
+
+void overlap_measure(const struct pfw_overlap *overlap, uint64_t unknown,
 		     int64_t figure[OVERLAP_FIGURES])
 {
 	const uint64_t *parts = figures_of_sets();
@@ -136,7 +142,7 @@ void overlap_measure(const struct pfw_overlap *overlap, unsigned known,
 	memset(figure, 0, OVERLAP_FIGURES * sizeof(*figure));
 	for (size_t i = 0; i < overlap->times; i++)
 		add_time(figure, parts[overlap->time[i].set], overlap->time[i].ns);
-	forget_unknown(known, OVERLAP_ALL, figure);
+	forget(unknown, figure);
 }
 
 /* ---- steps ---- */
@@ -235,7 +241,7 @@ void overlap_measure_step(const struct overlap_steps *steps, const struct overla
 			add_time(figure, parts[*cell % PFW_OVERLAP_SETS] & wanted,
 				 (int64_t)(*cell >> PFW_ACTIVITIES));
 	}
-	forget_unknown(step->rank->known, wanted, figure);
+	forget(step->rank->unknown & wanted, figure);
 }
 
 /* ---- stragglers ---- */

@@ -26,6 +26,7 @@ struct overlap_rank {
 	size_t files, first, last; /* number of files, and the first and the last one */
 	bool indexed;		   /* from an index; nothing is read */
 	unsigned known;		   /* the set of activities that were recorded */
+	uint64_t unknown;	   /* as overlap_unknown() says */
 	struct pfw_overlap overlap;
 	struct pfw_overlap_window *window; /* what is known of it without lines; or NULL */
 	struct overlap_bin *bin;
@@ -154,8 +155,12 @@ extern const unsigned overlap_bin_sets[OVERLAP_BIN_TIMES];
 /* The set of activities that a rank has events of, or would have if there had been any. */
 unsigned overlap_known(const struct pfw_overlap *overlap);
 
+/* The figures that need others, as bits: a figure is known if all of its activities are, and of alternatives one.
+ * I/O that no recorded compute hides is known without compute. */
+uint64_t overlap_unknown(unsigned known);
+
 /* Compute all figures of a rank from the time of each set. */
-void overlap_measure(const struct pfw_overlap *overlap, unsigned known,
+void overlap_measure(const struct pfw_overlap *overlap, uint64_t unknown,
 		     int64_t figure[OVERLAP_FIGURES]);
 
 /* A step of a rank. */

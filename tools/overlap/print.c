@@ -289,7 +289,7 @@ static void measure_ranks(struct sheet *sheet, const struct overlap *overlap,
 	for (size_t i = 0; score && sheet->figure && i < overlap->ranks; i++) {
 		const struct overlap_rank *rank = &overlap->rank[i];
 
-		overlap_measure(&rank->overlap, rank->known, sheet->figure[i]);
+		overlap_measure(&rank->overlap, rank->unknown, sheet->figure[i]);
 		score[i] = straggler ? overlap_mean(straggler[i].own_ns, straggler[i].steps)
 				     : sheet->figure[i][OVERLAP_WALL];
 	}
@@ -378,7 +378,7 @@ static void add_figures_of(struct overlap_totals *totals, const struct overlap_r
 {
 	int64_t figure[OVERLAP_FIGURES];
 
-	overlap_measure(&rank->overlap, rank->known, figure);
+	overlap_measure(&rank->overlap, rank->unknown, figure);
 	for (unsigned i = 0; i < OVERLAP_FIGURES; i++) {
 		int64_t *total = &totals->figure[i];
 

@@ -109,7 +109,7 @@ static int end_rank(struct top *top, struct top_rank *rank)
 	error = pfw_overlap_take(&overlap, rank->older) ?: pfw_overlap_end(&overlap);
 	if (!error) {
 		rank->known |= overlap_known(&overlap);
-		overlap_measure(&overlap, rank->known, rank->figure);
+		overlap_measure(&overlap, overlap_unknown(rank->known), rank->figure);
 		rank->wall_ns = top->looks >= 2 && rank->added_before < LINES_MAX
 					? rank->older->until_ns - rank->older->since_ns
 					: 0;

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+#include "ui/cli.h"
+
+/* Before a time; fewer than it has room for. */
+#define BLANKS 32u
+
 size_t cell_width(const char *text, size_t bytes)
 {
 	size_t count = 0;
@@ -140,6 +145,23 @@ void cell_put_number(struct cell_line *line, const char *text, size_t bytes, siz
 {
 	line->blanks += bytes < width ? width - bytes : 0;
 	put_word(line, text, bytes);
+}
+
+/* Most cells of large tables are times: they are written where they stay. */
+void cell_put_time(struct cell_line *line, int64_t ns, size_t bytes, size_t width)
+{
+	size_t blanks = line->blanks + (bytes < width ? width - bytes : 0);
+	char text[CLI_FIGURE_BYTES], *at;
+
+	if (blanks > BLANKS || blanks + CLI_FIGURE_BYTES > sizeof(line->text) - line->bytes) {
+		cli_put_time(text, ns);
+		cell_put_number(line, text, bytes, width);
+		return;
+	}
+	at = line->text + line->bytes;
+	memset(at, ' ', BLANKS);
+	line->bytes += blanks + cli_put_time(at + blanks, ns);
+	line->blanks = 0;
 }
 
 void cell_end(struct cell_line *line)

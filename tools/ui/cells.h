@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Characters of UTF-8, as Python counts them.  Thread: any, as all here. */
@@ -49,6 +50,9 @@ void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enu
 
 /* The same for a number, right-aligned: its text ends with no blank, and has no control bytes. */
 void cell_put_number(struct cell_line *line, const char *text, size_t bytes, size_t width);
+
+/* The same for a time, of cli_time_bytes(). */
+void cell_put_time(struct cell_line *line, int64_t ns, size_t bytes, size_t width);
 
 /* Write what waits, before something else is written to the same file. */
 void cell_flush(struct cell_line *line);

@@ -153,6 +153,7 @@ const char *cli_time(int64_t ns);
 /* The same as cli_time(), written to `out`; the bytes. */
 #define CLI_FIGURE_BYTES 40
 size_t cli_put_time(char out[CLI_FIGURE_BYTES], int64_t ns);
+size_t cli_time_bytes(int64_t ns); /* how many it writes */
 const char *cli_seconds(int64_t ns);
 
 /* The plural s: "" for one. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/json/emit.h"
 #include "store/json/print.h"
 #include "store/kit/grow.h"
@@ -43,19 +44,6 @@ static bool keep(struct grid *grid, struct grid_cell *cell, const char *text, si
 		return false;
 	cell->text = at;
 	cell->bytes = (uint32_t)bytes;
-	return true;
-}
-
-/* Most cells of large tables are times. */
-static bool keep_time(struct grid *grid, struct grid_cell *cell)
-{
-	struct pfw_buffer *all = &grid->text;
-
-	if (pfw_buffer_room(all, all->bytes + CLI_FIGURE_BYTES))
-		return false;
-	cell->bytes = (uint32_t)cli_put_time(all->data + all->bytes, cell->whole);
-	cell->text = all->bytes;
-	all->bytes += cell->bytes;
 	return true;
 }
 
@@ -175,27 +163,6 @@ static inline struct cell show(const struct grid *grid, const struct grid_cell *
 	return (struct cell){ .text = text, .bytes = strlen(text) };
 }
 
-/* Format all numbers once: columns are measured before they are printed.  Without memory some are
- * formatted twice. */
-static void format_numbers(struct grid *grid)
-{
-	char number[NUMBER_BYTES];
-
-	for (size_t i = 0; i < grid->cells; i++) {
-		struct grid_cell *cell = &grid->cell[i];
-		const char *text;
-
-		if (has_text(cell) || cell->kind == GRID_NONE)
-			continue;
-		if (cell->kind == GRID_NS) {
-			cell->shown = keep_time(grid, cell);
-			continue;
-		}
-		text = show_number(cell, number);
-		cell->shown = keep(grid, cell, text, strlen(text));
-	}
-}
-
 /* Columns of texts are left-aligned; the first value decides. */
 static bool is_text(const struct grid *grid, size_t column)
 {
@@ -206,22 +173,34 @@ static bool is_text(const struct grid *grid, size_t column)
 	return !grid->none;
 }
 
-/* Measure the columns: the width of the widest cell of each, and whether it has a value.  Row by
- * row, as the cells lie in memory. */
-static void measure(const struct grid *grid, struct fit_column *column)
+/* How wide a cell is.  A number is formatted once, and kept, if there is memory; of a time, as most cells of large
+ * tables are, only its length is. */
+static size_t measure_cell(struct grid *grid, struct grid_cell *cell)
 {
 	char number[NUMBER_BYTES];
+	struct cell shown;
 
+	if (cell->kind == GRID_NS)
+		return cell->bytes = (uint32_t)cli_time_bytes(cell->whole);
+	if (!has_text(cell) && cell->kind != GRID_NONE) {
+		const char *text = show_number(cell, number);
+
+		cell->shown = keep(grid, cell, text, strlen(text));
+	}
+	shown = show(grid, cell, TEXT_WIDTH, number);
+	return shown.number ? shown.bytes : cell_columns(&shown);
+}
+
+/* Measure the columns: the width of the widest cell of each, and whether it has a value.  Row by
+ * row, as the cells lie in memory. */
+static void measure(struct grid *grid, struct fit_column *column)
+{
 	for (size_t i = 0, at = 0; i < grid->cells; i++, at = at + 1 < grid->columns ? at + 1 : 0) {
 		struct fit_column *fit = &column[at];
-		struct cell cell;
-		size_t width;
 
 		if (fit->hidden)
 			continue;
-		cell = show(grid, &grid->cell[i], TEXT_WIDTH, number);
-		width = cell.number ? cell.bytes : cell_columns(&cell);
-		fit->width = width > fit->width ? width : fit->width;
+		PFW_RAISE(fit->width, measure_cell(grid, &grid->cell[i]));
 		fit->empty &= grid->cell[i].kind == GRID_NONE;
 	}
 }
@@ -248,7 +227,7 @@ static unsigned drop_of(const struct grid *grid, const char *title)
 }
 
 /* How the columns are shown; NULL: no memory. */
-static struct fit_column *make_columns(const struct grid *grid)
+static struct fit_column *make_columns(struct grid *grid)
 {
 	struct fit_column *column = calloc(grid->columns, sizeof(*column));
 
@@ -301,6 +280,10 @@ static void put_row(const struct grid *grid, struct cell_line *line, const struc
 		if (column[i].hidden)
 			continue;
 		cell_blanks(line, shown++ ? GAP : 0);
+		if (row[i].kind == GRID_NS && !column[i].left) {
+			cell_put_time(line, row[i].whole, row[i].bytes, width);
+			continue;
+		}
 		if (row[i].shown && row[i].bytes && !column[i].left) {
 			cell_put_number(line, grid->text.data + row[i].text, row[i].bytes, width);
 			continue;
@@ -345,10 +328,8 @@ static void print_md(const struct grid *grid, FILE *out)
 static void print_text(struct grid *grid, FILE *out)
 {
 	struct cell_line line = { .out = out };
-	struct fit_column *column;
+	struct fit_column *column = make_columns(grid);
 
-	format_numbers(grid);
-	column = make_columns(grid);
 	if (!column)
 		return;
 	fit(column, grid->columns, GAP, grid->width);

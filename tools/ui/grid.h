@@ -50,7 +50,7 @@ struct grid_cell {
 		int64_t whole; /* COUNT, ID, BYTES, NS, YES */
 		size_t text;   /* TEXT, DIGITS, if `shown` all: its place in grid->text */
 	};
-	uint32_t bytes; /* of the text */
+	uint32_t bytes; /* of the text; of a time for people */
 	enum grid_kind kind : 8;
 	bool shown; /* a number, of which grid->text now has what people see */
 };

@@ -162,37 +162,62 @@ const char *cli_seconds(int64_t ns)
 	return out;
 }
 
-/* Write thousandths of a unit, as "%.3f" would; return the bytes. */
-static size_t put_thousandths(char *out, bool negative, uint64_t thousandths, const char *unit)
-{
-	unsigned rest = (unsigned)(thousandths % 1000);
-	char *at = out;
+/* A time in thousandths of its unit. */
+struct split {
+	uint64_t thousandths, rest, step; /* what is left of `step` ns, less than one of these */
+	char unit[4];
+};
 
-	*at = '-';
-	at = pfw_append_u64(at + negative, thousandths / 1000);
-	*at++ = '.';
-	*at++ = (char)('0' + rest / 100);
-	*at++ = (char)('0' + rest / 10 % 10);
-	*at++ = (char)('0' + rest % 10);
-	while (*unit)
-		*at++ = *unit++;
-	*at = '\0';
-	return (size_t)(at - out);
+/* Divisors that are constants take a tenth of the time. */
+static inline struct split split(uint64_t size)
+{
+	if (size < 1000000)
+		return (struct split){ size, 0, 1, "us" };
+	if (size < 1000000000)
+		return (struct split){ size / 1000, size % 1000, 1000, "ms" };
+	return (struct split){ size / 1000000, size % 1000000, 1000000, "s" };
+}
+
+/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and printing tables of many
+ * steps would mostly be printing doubles. */
+static inline bool is_tie(const struct split *split, uint64_t size)
+{
+	return 2 * split->rest == split->step || size >> 53;
+}
+
+static inline size_t unit_bytes(const struct split *split)
+{
+	return split->unit[1] ? 2 : 1;
 }
 
 size_t cli_put_time(char out[CLI_FIGURE_BYTES], int64_t ns)
 {
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-	uint64_t step = size >= 1000000000 ? 1000000 : size >= 1000000 ? 1000 : 1;
-	const char *unit = step == 1000000 ? "s" : step == 1000 ? "ms" : "us";
-	uint64_t rest = size % step;
+	struct split of = split(size);
+	char *end;
 
-	/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and
-	 * printing tables of many steps would mostly be printing doubles. */
-	if (2 * rest == step || size >> 53)
+	if (is_tie(&of, size))
 		return (size_t)snprintf(out, CLI_FIGURE_BYTES, "%.3f%s",
-					(double)ns / ((double)step * 1e3), unit);
-	return put_thousandths(out, ns < 0, size / step + (2 * rest > step), unit);
+					(double)ns / ((double)of.step * 1e3), of.unit);
+	*out = '-';
+	/* It writes thousandths with their three decimals. */
+	end = pfw_append_us(out + (ns < 0), of.thousandths + (2 * of.rest > of.step));
+	memcpy(end, of.unit, sizeof(of.unit));
+	return (size_t)(end - out) + unit_bytes(&of);
+}
+
+size_t cli_time_bytes(int64_t ns)
+{
+	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns, whole;
+	struct split of = split(size);
+	char text[CLI_FIGURE_BYTES];
+	size_t bytes = (ns < 0) + strlen("0.000") + unit_bytes(&of);
+
+	if (is_tie(&of, size))
+		return cli_put_time(text, ns);
+	for (whole = (of.thousandths + (2 * of.rest > of.step)) / 1000; whole >= 10; whole /= 10)
+		bytes++;
+	return bytes;
 }
 
 const char *cli_time(int64_t ns)

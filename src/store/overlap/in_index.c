@@ -229,11 +229,20 @@ static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 	if (reader->bad || cells > PFW_OVERLAP_SETS || overlap->cells > UINT32_MAX - cells)
 		return -EBADMSG;
 	step.cells = (uint32_t)cells;
-	while (cells-- && !error)
-		error = PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
-				 (uint64_t)pfw_varints_ns(reader));
-	if (reader->bad)
-		return -EBADMSG;
+	while (overlap->cell_room - overlap->cells < cells && !error)
+		error = PFW_GROWN(overlap->cell, pfw_grow_room(overlap->cell, &overlap->cell_room,
+							       sizeof(*overlap->cell)));
+	for (uint64_t i = 0; i < cells && !error; i++) {
+		uint64_t *cell = &overlap->cell[overlap->cells + i];
+		/* Hundreds of thousands, of which few have one byte: not one by one. */
+		bool whole = reader->end - reader->at >= (ptrdiff_t)PFW_VARINT_MAX
+				     ? pfw_varint_get_wide(&reader->at, cell)
+				     : pfw_varint_get(&reader->at, reader->end, cell);
+
+		if (!whole || *cell > INT64_MAX)
+			return -EBADMSG;
+	}
+	overlap->cells += cells;
 	return error ? error : PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, step);
 }
 

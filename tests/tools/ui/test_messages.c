@@ -22,6 +22,7 @@ static void expect(int64_t ns)
 		 : unit == 1e6 ? "ms"
 			       : "us");
 	assert_string_equal(cli_time(ns), text);
+	assert_int_equal(cli_time_bytes(ns), strlen(text));
 }
 
 static void times_are_those_of_printf(void **unused)
