@@ -48,34 +48,16 @@ struct pfw_table_by_step {
 
 /* ---- a block ---- */
 
-/* Number the process of an event: that of the event before, or another one. */
-static int number_process(struct pfw_table_events *events, uint64_t process)
+int pfw_table_events_process(struct pfw_table_events *events, uint64_t process)
 {
-	int64_t number;
+	int64_t number = pfw_pair_ids_of(&events->processes, process, 0);
 
-	if (events->processes.count && events->process[events->last] == process)
-		return 0;
-	number = pfw_pair_ids_of(&events->processes, process, 0);
 	if (number < 0 || PFW_REACH(events->process, (size_t)number, events->process_room))
 		return -ENOMEM;
 	events->process[number] = process;
 	events->last = (uint32_t)number;
+	events->last_process = process;
 	return 0;
-}
-
-struct pfw_table_event *pfw_table_events_add(struct pfw_table_events *events,
-					     const struct pfw_entry *entry, uint32_t said)
-{
-	struct pfw_table_event *added;
-
-	if (number_process(events, entry->process) ||
-	    PFW_ROOM(events->event, events->events, events->event_room))
-		return NULL;
-	added = &events->event[events->events++];
-	added->said = said;
-	added->process = events->last & INT32_MAX;
-	events->said |= said != 0;
-	return added;
 }
 
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,

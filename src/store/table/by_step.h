@@ -6,6 +6,7 @@
 #pragma once
 
 #include "store/index/db.h"
+#include "store/kit/grow.h"
 #include "store/pass/steps.h"
 #include "store/sys/spill.h"
 #include "store/table/by_arg.h"
@@ -36,14 +37,32 @@ struct pfw_table_events {
 	/* Private to by_step.c. */
 	struct pfw_pair_ids processes;
 	uint64_t *process;
+	uint64_t last_process; /* of number `last`, if there are any */
 	uint32_t last;
 	size_t event_room, sum_room, step_room, process_room;
 };
 
+/* Number the process of a call.  0 or -ENOMEM. */
+int pfw_table_events_process(struct pfw_table_events *events, uint64_t process);
+
 /* Add a call, of which the caller sets the times and the bytes.  NULL: no memory.  A copy of a whole event
  * would wait for the stores of its members. */
-struct pfw_table_event *pfw_table_events_add(struct pfw_table_events *events,
-					     const struct pfw_entry *entry, uint32_t said);
+static inline struct pfw_table_event *pfw_table_events_add(struct pfw_table_events *events,
+							   uint64_t process, uint32_t said)
+{
+	struct pfw_table_event *added;
+
+	if (((process != events->last_process || !events->processes.count) &&
+	     pfw_table_events_process(events, process)) ||
+	    PFW_ROOM(events->event, events->events, events->event_room))
+		return NULL;
+	added = &events->event[events->events++];
+	added->said = said;
+	added->process = events->last & INT32_MAX;
+	events->said |= said != 0;
+	return added;
+}
+
 /* Add the calls of a `summed` line.  0 or -ENOMEM, as the next. */
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
 			 const struct pfw_table_line *line);

@@ -46,10 +46,22 @@ struct cached {
 struct form {
 	uint64_t named; /* entry->named; 0: nothing is known */
 	struct pfw_table_form of;
-	uint32_t kind; /* kind_of() but for the type of the shapes */
-	uint32_t row;  /* of those without shapes */
+	uint32_t kind;	/* kind_of() but for the type of the shapes */
+	uint32_t row;	/* of those without shapes */
+	uint32_t extra; /* span->extra */
+	unsigned says;	/* pfw_table_says() */
 	uint32_t args; /* of GPU work: pfw_table_works_args(), plus 1; 0: not known, or they differ */
 };
+
+/* A thread that had a line lately: its lane, and its spans. */
+struct recent {
+	bool known;
+	uint64_t process, pid, tid;
+	uint32_t lane;
+	size_t spans; /* plus 1; 0: not known */
+};
+
+#define RECENT 8u
 
 struct block {
 	struct pfw_averages rows;
@@ -60,6 +72,7 @@ struct block {
 	struct cached cached[CELLS];
 	struct pfw_table_key key;
 	struct pfw_table_spans spans;
+	struct recent recent[RECENT];
 	struct pfw_table_events events;
 	struct pfw_table_by_thread by_thread; /* of GPU work */
 	struct pfw_table_works works;
@@ -131,6 +144,7 @@ static void clear_block(void *user)
 	if (block->named)
 		memset(block->named, 0, block->named_room * sizeof(*block->named));
 	pfw_table_spans_clear(&block->spans);
+	memset(block->recent, 0, sizeof(block->recent));
 	pfw_table_by_thread_clear(&block->by_thread);
 	pfw_table_works_clear(&block->works);
 	pfw_text_ids_clear(&block->kinds);
@@ -243,23 +257,76 @@ static int add_device(struct block *block, const struct pfw_entry *entry,
 	return error ? error : pfw_table_works_add(&block->works, entry, line, row, (uint32_t)args);
 }
 
+/* The thread of a line; NULL: no memory. */
+static struct recent *find_thread(struct block *block, const struct pfw_entry *entry)
+{
+	int64_t lane = pfw_table_lane_of(&block->by_thread, entry->pid, entry->tid);
+	struct recent *recent = &block->recent[entry->tid % RECENT];
+
+	if (lane < 0)
+		return NULL;
+	*recent = (struct recent){ .known = true,
+				   .process = entry->process,
+				   .pid = entry->pid,
+				   .tid = entry->tid,
+				   .lane = (uint32_t)lane };
+	return recent;
+}
+
+static inline struct recent *thread_of(struct block *block, const struct pfw_entry *entry)
+{
+	struct recent *recent = &block->recent[entry->tid % RECENT];
+
+	return recent->known && recent->tid == entry->tid && recent->pid == entry->pid &&
+			       recent->process == entry->process
+		       ? recent
+		       : find_thread(block, entry);
+}
+
+/* A new span of a thread; NULL: no memory. */
+static inline struct pfw_span *push_span(struct block *block, struct recent *thread)
+{
+	struct pfw_span *span;
+
+	if (!thread->spans) {
+		int64_t number =
+			pfw_table_spans_thread(&block->spans, thread->process, thread->tid);
+
+		if (number < 0)
+			return NULL;
+		thread->spans = (size_t)number + 1;
+	}
+	span = pfw_table_spans_push(&block->spans, thread->spans - 1);
+	block->spans.thread[thread->spans - 1].lane = thread->lane;
+	return span;
+}
+
 /* An operator, a span or GPU work of a row; `form` may be NULL. */
 static int add_compute(struct block *block, const struct pfw_entry *entry,
 		       const struct pfw_table_line *line, uint32_t row, struct form *form)
 {
-	int64_t lane = pfw_table_lane_of(&block->by_thread, entry->pid, entry->tid);
-	int error = 0;
+	struct recent *thread = thread_of(block, entry);
+	struct pfw_span *span;
+	uint32_t extra;
 
-	if (lane < 0)
+	if (!thread)
 		return -ENOMEM;
 	block->events.said |= line->said != 0;
-	block->by_thread.lane[lane].says |= pfw_table_says(line);
+	block->by_thread.lane[thread->lane].says |= form ? form->says : pfw_table_says(line);
 	if (line->device)
-		return add_device(block, entry, line, row, (uint32_t)lane, form);
-	error = pfw_table_spans_add(&block->spans, entry, line, row, line->said);
-	if (!error)
-		block->spans.thread[block->spans.last].lane = (uint32_t)lane;
-	return error;
+		return add_device(block, entry, line, row, thread->lane, form);
+	if (form)
+		extra = form->extra;
+	else if (pfw_table_spans_extra(&block->spans, entry, line, &extra))
+		return -ENOMEM;
+	span = push_span(block, thread);
+	if (!span)
+		return -ENOMEM;
+	pfw_table_span_set(span, entry, line);
+	span->group = row;
+	span->note = line->said;
+	span->extra = extra;
+	return 0;
 }
 
 /* Whether lines of a name of the summary have rows; *line gets the name, and what calls
@@ -310,11 +377,15 @@ static void learn_form(struct block *block, const struct pfw_entry *entry, struc
 		return;
 	form->kind = kind_of(block, line) & ~(1u << 1);
 	form->row = row;
+	form->says = pfw_table_says(line);
+	form->extra = pfw_table_extra(entry, line);
 	form->args = 0;
 	form->named = form->kind ? entry->named : 0;
 }
 
-static int add_span(struct block *block, const struct pfw_entry *entry, uint32_t name)
+/* Not inline: calls, which are most lines, need no registers of it. */
+static __attribute__((noinline)) int add_span(struct block *block, const struct pfw_entry *entry,
+					      uint32_t name)
 {
 	struct form *form = &block->form[entry->form % PFW_ENTRY_NUMBERS];
 	bool known = form->named && form->named == entry->named && form->of.form == entry->form;
@@ -360,7 +431,7 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 		if (!said && !args && !pfw_entry_varies(entry, "step"))
 			*plain = entry->form;
 	}
-	event = pfw_table_events_add(&block->events, entry, said);
+	event = pfw_table_events_add(&block->events, entry->process, said);
 	if (!event)
 		return -ENOMEM;
 	event->start_ns = line.start_ns;

@@ -367,6 +367,46 @@ static inline void link_work(struct pfw_table_line *line, unsigned kind,
 
 /* ---- lines of a form ---- */
 
+/* What link_work() does if no number but one that may differ is known. */
+static struct pfw_table_link link_of(const struct pfw_table_form *form)
+{
+	const struct pfw_table_ids *ids = &form->ids;
+	struct pfw_table_link link = { .one = form->differ <= 1 &&
+					      !(ids->correlation | ids->external_id | ids->span |
+						ids->span_id | ids->parent) };
+	struct pfw_table_ids some = { { { 0 } } };
+	struct pfw_table_line line = { .device = form->line.device };
+
+	link_work(&line, form->kind, &some);
+	link.kind = line.launcher;
+	link.unknown = line.launcher != 0;
+	if (!form->differ)
+		return link;
+	some.id[form->differs[0].id] = 1;
+	line = (struct pfw_table_line){ .device = form->line.device };
+	link_work(&line, form->kind, &some);
+	if (pfw_launcher(0, line.launcher | line.launched_by)) {
+		link.arg = (uint8_t)(form->differs[0].arg + 1);
+		link.kind = (line.launcher | line.launched_by) & ~pfw_launcher(0, UINT64_MAX);
+	}
+	return link;
+}
+
+/* The same as link_work() into a line whose other links are 0. */
+static inline void link_by_one(struct pfw_table_line *line, const struct pfw_table_link *link,
+			       const struct pfw_entry *entry)
+{
+	uint64_t id = 0;
+
+	if (link->arg)
+		pfw_entry_u64(entry, link->arg - 1u, &id);
+	id = id || link->unknown ? link->kind | pfw_launcher(0, id) : 0;
+	if (line->device)
+		line->launched_by = id;
+	else
+		line->launcher = id;
+}
+
 bool pfw_table_form_learn(struct pfw_table_form *form, const struct pfw_table_line *line,
 			  const struct pfw_entry *entry)
 {
@@ -390,30 +430,45 @@ bool pfw_table_form_learn(struct pfw_table_form *form, const struct pfw_table_li
 				(struct pfw_table_differs){ (uint8_t)i, (uint8_t)id };
 	}
 	form->line = *line;
+	form->link = link_of(form);
+	if (form->link.one)
+		form->line.launcher = form->line.parent = form->line.launched_by =
+			form->line.otherwise = 0;
 	/* The texts are those of another line. */
 	form->line.name = form->line.cat = form->line.kind = form->line.stack = form->line.fname =
 		(struct pfw_slice){ .at = NULL };
 	return true;
 }
 
-bool pfw_table_form_read(struct pfw_table_form *form, const struct pfw_entry *entry)
+static __attribute__((noinline)) void link_by_all(struct pfw_table_form *form,
+						  const struct pfw_entry *entry)
 {
 	struct pfw_table_line *line = &form->line;
 	struct pfw_table_ids ids = form->ids;
+
+	for (unsigned i = 0; i < form->differ; i++)
+		pfw_entry_u64(entry, form->differs[i].arg, &ids.id[form->differs[i].id]);
+	line->launcher = line->parent = line->launched_by = line->otherwise = 0;
+	link_work(line, form->kind, &ids);
+}
+
+bool pfw_table_form_read(struct pfw_table_form *form, const struct pfw_entry *entry)
+{
+	struct pfw_table_line *line = &form->line;
 	struct pfw_slice key;
 	struct pfw_value value;
 
 	if (!pfw_table_line_times(line, entry))
 		return false;
-	for (unsigned i = 0; i < form->differ; i++)
-		pfw_entry_u64(entry, form->differs[i].arg, &ids.id[form->differs[i].id]);
+	if (form->link.one)
+		link_by_one(line, &form->link, entry);
+	else
+		link_by_all(form, entry);
 	if (form->shapes) {
 		pfw_entry_pair(entry, form->shapes - 1u, &key, &value);
 		take_shapes(&value, line);
 	}
 	line->said = step_in(entry, form->step);
-	line->launcher = line->parent = line->launched_by = line->otherwise = 0;
-	link_work(line, form->kind, &ids);
 	return true;
 }
 

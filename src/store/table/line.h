@@ -75,6 +75,13 @@ struct pfw_table_form {
 		uint8_t arg, id;
 	} differs[PFW_TABLE_IDS];
 	uint8_t step, shapes; /* the args, plus 1; 0: none */
+	/* Most have at most one such number; the line links by this one alone. */
+	struct pfw_table_link {
+		bool one;
+		uint8_t arg;   /* plus 1; 0: none */
+		bool unknown;  /* it links by 0, too */
+		uint64_t kind; /* pfw_launcher() of 0 */
+	} link;
 };
 
 /* What a line of I/O adds to a row. */

@@ -8,17 +8,16 @@
 /* I/O calls nest only in each other, not in spans. */
 #define IO_THREAD (1ull << 63)
 
-static struct pfw_table_thread *thread_of(struct pfw_table_spans *spans, uint64_t process,
-					  uint64_t tid)
+int64_t pfw_table_spans_thread(struct pfw_table_spans *spans, uint64_t process, uint64_t tid)
 {
 	struct pfw_table_thread *last = spans->threads ? &spans->thread[spans->last] : NULL;
 	int64_t number;
 
 	if (last && last->process == process && last->tid == tid)
-		return last;
+		return (int64_t)spans->last;
 	number = pfw_pair_ids_of(&spans->numbers, process, tid);
 	if (number < 0 || PFW_REACH(spans->thread, (size_t)number, spans->thread_room))
-		return NULL;
+		return -ENOMEM;
 	spans->last = (size_t)number;
 	last = &spans->thread[number];
 	if (spans->last == spans->threads) {
@@ -27,37 +26,38 @@ static struct pfw_table_thread *thread_of(struct pfw_table_spans *spans, uint64_
 		last->tid = tid;
 		last->spans = 0;
 	}
-	return last;
+	return number;
+}
+
+int pfw_table_spans_extra(struct pfw_table_spans *spans, const struct pfw_entry *entry,
+			  const struct pfw_table_line *line, uint32_t *extra)
+{
+	*extra = pfw_table_extra(entry, line);
+	if (!line->has_extra)
+		return 0;
+	if (PFW_PUSH(spans->extra, spans->extras, spans->extra_room, line->extra))
+		return -ENOMEM;
+	*extra = (uint32_t)spans->extras;
+	return 0;
 }
 
 int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *entry,
 			const struct pfw_table_line *line, uint32_t group, uint32_t note)
 {
 	bool call = line->section == PFW_TABLE_IO || line->section == PFW_TABLE_HIDDEN_IO;
-	/* A compute event without memory has none; a span of the program's own cannot say. */
-	bool says = line->has_memory || pfw_slice_is(&entry->cat, "PP");
-	uint32_t extra = says ? 0 : PFW_EXTRA_UNKNOWN;
-	struct pfw_table_thread *thread =
-		thread_of(spans, entry->process, entry->tid ^ (call ? IO_THREAD : 0));
+	int64_t thread =
+		pfw_table_spans_thread(spans, entry->process, entry->tid ^ (call ? IO_THREAD : 0));
+	struct pfw_span *span = NULL;
+	uint32_t extra;
 
-	if (!thread)
+	if (thread >= 0 && !pfw_table_spans_extra(spans, entry, line, &extra))
+		span = pfw_table_spans_push(spans, (size_t)thread);
+	if (!span)
 		return -ENOMEM;
-	if (line->has_extra) {
-		if (PFW_PUSH(spans->extra, spans->extras, spans->extra_room, line->extra))
-			return -ENOMEM;
-		extra = (uint32_t)spans->extras;
-	}
-	if (PFW_ROOM(thread->span, thread->spans, thread->room))
-		return -ENOMEM;
-	thread->span[thread->spans++] =
-		(struct pfw_span){ .start_ns = line->start_ns,
-				   .dur_ns = line->dur_ns,
-				   .launcher = line->launcher,
-				   .outer = (uint32_t)pfw_entry_outer(entry),
-				   .parent = (uint32_t)line->parent,
-				   .group = group,
-				   .note = note,
-				   .extra = extra };
+	pfw_table_span_set(span, entry, line);
+	span->group = group;
+	span->note = note;
+	span->extra = extra;
 	return 0;
 }
 

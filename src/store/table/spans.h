@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
 #include "store/table/line.h"
 
@@ -37,6 +38,42 @@ int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *e
 			const struct pfw_table_line *line, uint32_t group, uint32_t note);
 int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry *entry,
 			   const struct pfw_table_line *line, uint32_t group);
+
+/* The same in steps, for whoever remembers threads and what lines have in common.  The number of the thread of
+ * spans that are no calls, or -ENOMEM. */
+int64_t pfw_table_spans_thread(struct pfw_table_spans *spans, uint64_t process, uint64_t tid);
+
+/* span->extra of a line without extra figures. */
+static inline uint32_t pfw_table_extra(const struct pfw_entry *entry,
+				       const struct pfw_table_line *line)
+{
+	/* A compute event without memory has none; a span of the program's own cannot say. */
+	return line->has_memory || pfw_slice_is(&entry->cat, "PP") ? 0 : PFW_EXTRA_UNKNOWN;
+}
+
+/* The same of any line, whose figures are kept.  0 or -ENOMEM. */
+int pfw_table_spans_extra(struct pfw_table_spans *spans, const struct pfw_entry *entry,
+			  const struct pfw_table_line *line, uint32_t *extra);
+
+/* A new span of a thread, to be filled; NULL: no memory. */
+static inline struct pfw_span *pfw_table_spans_push(struct pfw_table_spans *spans, size_t number)
+{
+	struct pfw_table_thread *thread = &spans->thread[number];
+
+	return PFW_ROOM(thread->span, thread->spans, thread->room) ? NULL
+								   : &thread->span[thread->spans++];
+}
+
+/* Set what a line says; group, note and extra are the caller's. */
+static inline void pfw_table_span_set(struct pfw_span *span, const struct pfw_entry *entry,
+				      const struct pfw_table_line *line)
+{
+	span->start_ns = line->start_ns;
+	span->dur_ns = line->dur_ns;
+	span->launcher = line->launcher;
+	span->outer = (uint32_t)pfw_entry_outer(entry);
+	span->parent = (uint32_t)line->parent;
+}
 
 /* Give all to a nesting.  Errors: as pfw_nesting_add(). */
 int pfw_table_spans_keep(const struct pfw_table_spans *spans, struct pfw_nesting *nesting);
