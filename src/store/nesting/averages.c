@@ -6,11 +6,10 @@
 #include <string.h>
 
 #include "store/kit/grow.h"
-#include "store/kit/saturate.h"
 
 /* ---- sums ---- */
 
-static inline void begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside)
+void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside)
 {
 	bool tied = sums->count && start_ns == sums->first_ns;
 
@@ -22,31 +21,9 @@ static inline void begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_n
 	sums->first_inside = inside && (!tied || sums->first_inside);
 }
 
-static inline void widen(struct pfw_tally *sums, int64_t min_ns, int64_t max_ns)
-{
-	if (!sums->timed || min_ns < sums->min_ns)
-		sums->min_ns = min_ns;
-	if (!sums->timed || max_ns > sums->max_ns)
-		sums->max_ns = max_ns;
-}
-
-static inline void add_time(struct pfw_tally *sums, int64_t dur_ns)
-{
-	widen(sums, dur_ns, dur_ns);
-	sums->timed++;
-	sums->count++;
-	pfw_saturate_sum(&sums->total_ns, dur_ns);
-}
-
-void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
-{
-	begin(sums, start_ns, dur_ns, false);
-	add_time(sums, dur_ns);
-}
-
 void pfw_tally_untimed(struct pfw_tally *sums, int64_t start_ns)
 {
-	begin(sums, start_ns, 0, false);
+	pfw_tally_begin(sums, start_ns, 0, false);
 	sums->count++;
 }
 
@@ -54,8 +31,7 @@ void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
 {
 	int64_t total = sums->total_ns;
 
-	begin(sums, start_ns, dur_ns, false);
-	add_time(sums, dur_ns);
+	pfw_tally_call(sums, start_ns, dur_ns);
 	sums->total_ns = total; /* total_ns is CPU time only */
 	pfw_saturate_sum(&sums->device_ns, dur_ns);
 	pfw_saturate_sum(&sums->self_device_ns, dur_ns);
@@ -65,8 +41,8 @@ void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 {
 	const struct pfw_span *span = nested->span;
 
-	begin(sums, span->start_ns, span->dur_ns, nested->inside);
-	add_time(sums, span->dur_ns);
+	pfw_tally_begin(sums, span->start_ns, span->dur_ns, nested->inside);
+	pfw_tally_time(sums, span->dur_ns);
 	pfw_saturate_sum(&sums->self_ns, nested->self_ns);
 	if (!nested->more)
 		return;
@@ -92,9 +68,11 @@ static bool has_more(const struct pfw_tally *sums)
 void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from)
 {
 	if (from->count)
-		begin(into, from->first_ns, from->first_dur_ns, from->first_inside);
-	if (from->timed)
-		widen(into, from->min_ns, from->max_ns);
+		pfw_tally_begin(into, from->first_ns, from->first_dur_ns, from->first_inside);
+	if (from->timed && (!into->timed || from->min_ns < into->min_ns))
+		into->min_ns = from->min_ns;
+	if (from->timed && (!into->timed || from->max_ns > into->max_ns))
+		into->max_ns = from->max_ns;
 	pfw_saturate_u64(&into->count, from->count);
 	into->timed += from->timed;
 	pfw_saturate_sum(&into->total_ns, from->total_ns);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/kit/saturate.h"
 #include "store/kit/text_ids.h"
 #include "store/math/sketch.h"
 #include "store/nesting/nesting.h"
@@ -57,8 +58,37 @@ struct pfw_averages {
 	uint32_t next; /* the row after the last one found: many are looked for in one order */
 };
 
-/* Add a call without its self time.  Thread: one at a time, as all here. */
-void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns);
+/* Note the begin of an event that is being added.  Thread: one at a time, as all here. */
+void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside);
+
+/* Add the duration of an event that was noted. */
+static inline void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns)
+{
+	if (!sums->timed || dur_ns < sums->min_ns)
+		sums->min_ns = dur_ns;
+	if (!sums->timed || dur_ns > sums->max_ns)
+		sums->max_ns = dur_ns;
+	sums->timed++;
+	sums->count++;
+	pfw_saturate_sum(&sums->total_ns, dur_ns);
+}
+
+/* Add a call without its self time. */
+static inline void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
+{
+	if (!sums->count || start_ns <= sums->first_ns)
+		pfw_tally_begin(sums, start_ns, dur_ns, false);
+	pfw_tally_time(sums, dur_ns);
+}
+
+/* Add what a call moved. */
+static inline void pfw_tally_transfers(struct pfw_tally *sums, uint64_t transfers, int64_t bytes,
+				       int64_t dur_ns)
+{
+	pfw_saturate_u64(&sums->transfers, transfers);
+	pfw_saturate_sum(&sums->bytes, bytes);
+	pfw_saturate_sum(&sums->transfer_ns, dur_ns);
+}
 
 /* The same of one whose duration is unknown. */
 void pfw_tally_untimed(struct pfw_tally *sums, int64_t start_ns);

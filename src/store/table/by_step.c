@@ -288,38 +288,18 @@ static int add_work(struct pfw_table_by_step *by_step, const struct pfw_table_wo
 	return 0;
 }
 
-/* Add calls to a row, whose sums stay in registers meanwhile. */
 static int add_to_row(struct pfw_average *row, const struct pfw_table_event *event, size_t count)
 {
-	struct pfw_tally sums = row->sums;
+	struct pfw_tally *sums = &row->sums;
 	int error = 0;
 
-	if (!sums.timed) {
-		sums.min_ns = INT64_MAX;
-		sums.max_ns = INT64_MIN;
-	}
 	for (size_t i = 0; i < count && !error; i++, event++) {
-		int64_t ns = event->dur_ns;
-
-		if (!sums.count || event->start_ns < sums.first_ns ||
-		    (event->start_ns == sums.first_ns && ns > sums.first_dur_ns)) {
-			sums.first_ns = event->start_ns;
-			sums.first_dur_ns = ns;
-		}
-		sums.min_ns = ns < sums.min_ns ? ns : sums.min_ns;
-		sums.max_ns = ns > sums.max_ns ? ns : sums.max_ns;
-		sums.timed++;
-		sums.count++;
-		pfw_saturate_sum(&sums.total_ns, ns);
-		pfw_saturate_sum(&sums.self_ns, ns);
-		if (event->transfer) {
-			pfw_saturate_u64(&sums.transfers, 1);
-			pfw_saturate_sum(&sums.bytes, event->bytes);
-			pfw_saturate_sum(&sums.transfer_ns, ns);
-		}
-		error = pfw_sketch_add(&row->durations, ns);
+		pfw_tally_call(sums, event->start_ns, event->dur_ns);
+		pfw_saturate_sum(&sums->self_ns, event->dur_ns);
+		if (event->transfer)
+			pfw_tally_transfers(sums, 1, event->bytes, event->dur_ns);
+		error = pfw_sketch_add(&row->durations, event->dur_ns);
 	}
-	row->sums = sums;
 	return error;
 }
 

@@ -126,10 +126,8 @@ static int add_mapping(struct calls *calls, const struct pfw_entry *entry)
 static int add(void *user, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
 	struct calls *calls = user;
-	struct pfw_table_call call = { .calls = 1,
-				       .transfers = summary->last.moves,
-				       .bytes = (int64_t)summary->last.bytes };
 	struct pfw_table_line line;
+	struct pfw_tally *sums;
 	int64_t row;
 
 	if (entry->ph == 'M')
@@ -140,16 +138,19 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 	row = row_of_line(calls, entry, summary->last.name);
 	if (row < 0)
 		return (int)row;
-	call.start_ns = line.start_ns;
-	call.dur_ns = line.dur_ns;
-	call.untimed = line.untimed;
-	if (!call.transfers)
-		pfw_saturate_sum(&calls->rows.row[row].sums.bytes, (int64_t)pfw_io_unmoved(entry));
-	pfw_table_add_call(&calls->rows.row[row], &call, true, false);
-	if (call.untimed)
+	sums = &calls->rows.row[row].sums;
+	pfw_saturate_sum(&sums->self_ns, line.dur_ns);
+	if (summary->last.moves)
+		pfw_tally_transfers(sums, 1, (int64_t)summary->last.bytes, line.dur_ns);
+	else
+		pfw_saturate_sum(&sums->bytes, (int64_t)pfw_io_unmoved(entry));
+	if (line.untimed) {
+		pfw_tally_untimed(sums, line.start_ns);
 		return 0;
+	}
+	pfw_tally_call(sums, line.start_ns, line.dur_ns);
 	return PFW_PUSH(calls->timed, calls->timeds, calls->timed_room,
-			(struct timed){ .ns = call.dur_ns, .row = (uint32_t)row });
+			(struct timed){ .ns = line.dur_ns, .row = (uint32_t)row });
 }
 
 /* ---- blocks of a file ---- */

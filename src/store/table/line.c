@@ -713,11 +713,8 @@ int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *cal
 	}
 	if (self || call->summed)
 		pfw_saturate_sum(&sums->self_ns, call->dur_ns);
-	if (call->transfers) {
-		pfw_saturate_u64(&sums->transfers, call->transfers);
-		pfw_saturate_sum(&sums->bytes, call->bytes);
-		pfw_saturate_sum(&sums->transfer_ns, call->dur_ns);
-	}
+	if (call->transfers)
+		pfw_tally_transfers(sums, call->transfers, call->bytes, call->dur_ns);
 	return 0;
 }
 
