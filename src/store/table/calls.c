@@ -42,6 +42,28 @@ struct calls {
 	struct cached cached[CELLS]; /* of a block */
 };
 
+int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *call, bool self,
+		       bool sketch)
+{
+	struct pfw_tally *sums = &row->sums;
+
+	if (call->summed) {
+		pfw_saturate_u64(&sums->count, call->calls);
+		pfw_saturate_sum(&sums->total_ns, call->dur_ns);
+	} else if (call->untimed) {
+		pfw_tally_untimed(sums, call->start_ns);
+	} else {
+		pfw_tally_call(sums, call->start_ns, call->dur_ns);
+		if (sketch && pfw_sketch_add(&row->durations, call->dur_ns))
+			return -ENOMEM;
+	}
+	if (self || call->summed)
+		pfw_saturate_sum(&sums->self_ns, call->dur_ns);
+	if (call->transfers)
+		pfw_tally_transfers(sums, call->transfers, call->bytes, call->dur_ns);
+	return 0;
+}
+
 static void *create(void)
 {
 	return calloc(1, sizeof(struct calls));

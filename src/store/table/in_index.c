@@ -19,7 +19,7 @@
 #include "store/table/by_thread.h"
 #include "store/table/code.h"
 #include "store/table/key.h"
-#include "store/table/spans.h"
+#include "store/table/nest.h"
 
 /* A trace with more rows, mostly for its shapes, has an empty last row. */
 #define ROWS_MAX 65536u
@@ -81,29 +81,13 @@ struct block {
 	unsigned says;
 };
 
-/* A row while spans are nested. */
-struct nested_row {
-	struct pfw_tally sums; /* of spans of one thread and step: most follow each other */
-	uint32_t name;	       /* rows of one name have one number */
-	bool shown;
-};
-
 struct file {
 	struct pfw_averages rows;
 	struct pfw_nesting *nesting;
 	struct pfw_table_by_step *by_step;
 	struct pfw_table_by_thread by_thread;
 	struct pfw_table_by_arg *by_arg;
-	/* Of each thread of the nesting, by process and tid: its lane. */
-	struct pfw_pair_ids threads;
-	uint32_t *lane;
-	size_t lane_room;
-	struct nested_row *nested; /* by row */
-	uint32_t *summed;	   /* the rows that have sums */
-	uint32_t sums;
-	uint32_t nested_process, nested_lane; /* of the thread whose spans are nested */
-	struct pfw_table_at at;
-	uint64_t step; /* of these sums */
+	struct pfw_table_nest nest;
 	unsigned says;
 	bool none; /* too many rows, or no room for the spans */
 };
@@ -478,10 +462,7 @@ static void free_file(void *user)
 	pfw_table_by_step_free(file->by_step);
 	pfw_table_by_thread_release(&file->by_thread);
 	pfw_table_by_arg_free(file->by_arg);
-	pfw_pair_ids_release(&file->threads);
-	free(file->lane);
-	free(file->nested);
-	free(file->summed);
+	pfw_table_nest_release(&file->nest);
 	free(file);
 }
 
@@ -513,23 +494,6 @@ static int give_up(struct file *file)
 	return 0;
 }
 
-/* Note the lanes of the threads whose spans are kept. */
-static int note_lanes(struct file *file, const struct block *block)
-{
-	for (size_t i = 0; i < block->spans.threads; i++) {
-		const struct pfw_table_thread *thread = &block->spans.thread[i];
-		int64_t process = pfw_nesting_process(file->nesting, thread->process), number;
-
-		if (process < 0)
-			return -ENOMEM;
-		number = pfw_pair_ids_of(&file->threads, (uint64_t)process, thread->tid);
-		if (number < 0 || PFW_REACH(file->lane, (size_t)number, file->lane_room))
-			return -ENOMEM;
-		file->lane[number] = block->by_thread.lane[thread->lane].merged;
-	}
-	return 0;
-}
-
 static int take(void *user, void *taken, struct pfw_blob *data)
 {
 	struct block *block = taken;
@@ -544,7 +508,9 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	if (!error)
 		error = pfw_table_by_thread_merge(&file->by_thread, &block->by_thread, &file->rows,
 						  &block->rows);
-	error = error ? error : note_lanes(file, block);
+	error = error ? error
+		      : pfw_table_nest_lanes(&file->nest, &block->spans, &block->by_thread,
+					     file->nesting);
 	if (error)
 		return error;
 	for (size_t i = 0; i < block->spans.threads; i++) {
@@ -570,102 +536,17 @@ static bool is_shown(const struct pfw_average *row)
 	return row->key[0] == PFW_TABLE_COMPUTE && row->sums.count;
 }
 
-/* Add the sums of a thread's spans in a step to their rows. */
-static void settle(struct file *file)
-{
-	for (uint32_t i = 0; i < file->sums; i++) {
-		uint32_t row = file->summed[i];
-		struct pfw_tally *sums = &file->nested[row].sums;
-		int64_t number = pfw_table_lane_row(&file->by_thread, row, file->nested_lane);
-
-		file->by_thread.none |= number < 0;
-		pfw_tally_merge(number < 0 ? &file->rows.row[row].sums
-					   : &file->by_thread.row[number].sums,
-				sums);
-		pfw_table_by_step_spans(file->by_step, file->step, row, sums);
-		*sums = (struct pfw_tally){ 0 };
-	}
-	file->sums = 0;
-}
-
-/* Find the step of a span; its thread goes on there. */
-static void go_to(struct file *file, const struct pfw_span *span)
-{
-	file->at = pfw_table_by_step_at(file->by_step, file->nested_process, span);
-	if (file->at.step != file->step)
-		settle(file);
-	file->step = file->at.step;
-}
-
-static void begin_thread(void *user, uint32_t process, uint64_t tid)
-{
-	struct file *file = user;
-
-	settle(file);
-	file->at = (struct pfw_table_at){ 0 };
-	file->nested_process = process;
-	file->nested_lane = file->lane[pfw_pair_ids_find(&file->threads, process, tid)];
-}
-
-static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
-{
-	struct file *file = user;
-	struct nested_row *row = &file->nested[nested->span->group];
-
-	(void)worker;
-	if (!row->shown)
-		return;
-	if (!pfw_table_is_at(&file->at, nested->span))
-		go_to(file, nested->span);
-	if (!row->sums.count)
-		file->summed[file->sums++] = nested->span->group;
-	pfw_tally_nested(&row->sums, nested);
-}
-
-static bool same_name(void *user, uint32_t a, uint32_t b)
-{
-	const struct file *file = user;
-
-	return file->nested[a].name == file->nested[b].name;
-}
-
-/* 0 or -ENOMEM. */
-static int begin_nesting(struct file *file)
-{
-	size_t count = (size_t)file->rows.count + 1;
-	struct pfw_text_ids names = { .count = 0 };
-	int64_t number = 0;
-
-	file->nested = calloc(count, sizeof(*file->nested));
-	file->summed = calloc(count, sizeof(*file->summed));
-	if (!file->nested || !file->summed)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < file->rows.count && number >= 0; i++) {
-		const char *key = file->rows.row[i].key;
-		size_t bytes;
-		const char *name = pfw_table_key_field(key, PFW_TABLE_INDEX_NAME, &bytes);
-
-		number = pfw_text_ids_of(&names, 0, name, bytes);
-		file->nested[i].name = (uint32_t)number;
-		file->nested[i].shown = key[0] == PFW_TABLE_COMPUTE;
-	}
-	pfw_text_ids_release(&names);
-	return number < 0 ? (int)number : 0;
-}
-
 /* 0, or -ENOMEM; without an answer file->none is set. */
 static int nest(struct file *file)
 {
-	const struct pfw_nesting_user user = {
-		.user = file, .thread = begin_thread, .span = add_nested, .same = same_name
-	};
 	uint64_t too_deep = 0;
 	int error;
 
+	file->nest.rows = &file->rows;
+	file->nest.by_thread = &file->by_thread;
+	file->nest.by_step = file->by_step;
 	error = pfw_table_by_step_begin(file->by_step, file->by_arg, &file->rows);
-	error = error ? error : begin_nesting(file);
-	error = error ? error : pfw_nesting_run(file->nesting, &user, 1, &too_deep);
-	settle(file);
+	error = error ? error : pfw_table_nest_run(&file->nest, file->nesting, &too_deep);
 	/* Spans that lie too deep are reported by whoever reads the lines. */
 	if (!too_deep && (!error || error == -ENOMEM))
 		return error;

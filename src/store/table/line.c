@@ -370,25 +370,20 @@ static inline void link_work(struct pfw_table_line *line, unsigned kind,
 /* What link_work() does if no number but one that may differ is known. */
 static struct pfw_table_link link_of(const struct pfw_table_form *form)
 {
-	const struct pfw_table_ids *ids = &form->ids;
+	struct pfw_table_line none = { .device = form->line.device }, one = none;
+	struct pfw_table_ids ids = { { { 0 } } };
 	struct pfw_table_link link = { .one = form->differ <= 1 &&
-					      !(ids->correlation | ids->external_id | ids->span |
-						ids->span_id | ids->parent) };
-	struct pfw_table_ids some = { { { 0 } } };
-	struct pfw_table_line line = { .device = form->line.device };
+					      !memcmp(&ids, &form->ids, sizeof(ids)) };
+	uint64_t launcher;
 
-	link_work(&line, form->kind, &some);
-	link.kind = line.launcher;
-	link.unknown = line.launcher != 0;
-	if (!form->differ)
-		return link;
-	some.id[form->differs[0].id] = 1;
-	line = (struct pfw_table_line){ .device = form->line.device };
-	link_work(&line, form->kind, &some);
-	if (pfw_launcher(0, line.launcher | line.launched_by)) {
+	link_work(&none, form->kind, &ids);
+	ids.id[form->differs[0].id] = form->differ > 0;
+	link_work(&one, form->kind, &ids);
+	launcher = one.launcher | one.launched_by;
+	link.kind = launcher & ~pfw_launcher(0, UINT64_MAX);
+	link.unknown = none.launcher != 0;
+	if (pfw_launcher(0, launcher))
 		link.arg = (uint8_t)(form->differs[0].arg + 1);
-		link.kind = (line.launcher | line.launched_by) & ~pfw_launcher(0, UINT64_MAX);
-	}
 	return link;
 }
 
@@ -431,9 +426,7 @@ bool pfw_table_form_learn(struct pfw_table_form *form, const struct pfw_table_li
 	}
 	form->line = *line;
 	form->link = link_of(form);
-	if (form->link.one)
-		form->line.launcher = form->line.parent = form->line.launched_by =
-			form->line.otherwise = 0;
+	form->line.launcher = form->line.parent = form->line.launched_by = form->line.otherwise = 0;
 	/* The texts are those of another line. */
 	form->line.name = form->line.cat = form->line.kind = form->line.stack = form->line.fname =
 		(struct pfw_slice){ .at = NULL };
@@ -694,28 +687,6 @@ bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *en
 	else
 		pfw_table_line_args(line, entry);
 	return true;
-}
-
-int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *call, bool self,
-		       bool sketch)
-{
-	struct pfw_tally *sums = &row->sums;
-
-	if (call->summed) {
-		pfw_saturate_u64(&sums->count, call->calls);
-		pfw_saturate_sum(&sums->total_ns, call->dur_ns);
-	} else if (call->untimed) {
-		pfw_tally_untimed(sums, call->start_ns);
-	} else {
-		pfw_tally_call(sums, call->start_ns, call->dur_ns);
-		if (sketch && pfw_sketch_add(&row->durations, call->dur_ns))
-			return -ENOMEM;
-	}
-	if (self || call->summed)
-		pfw_saturate_sum(&sums->self_ns, call->dur_ns);
-	if (call->transfers)
-		pfw_tally_transfers(sums, call->transfers, call->bytes, call->dur_ns);
-	return 0;
 }
 
 void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *steps, size_t file,
