@@ -125,12 +125,14 @@ def test_it_records_from_then_to_then(running, tmp_path):
 
 def test_for_a_time_and_until_its_end(running, tmp_path):
     one = running(TARGET, "count", "out")
+    one.top = tmp_path / "100%p"  # the command's directory; no word of the trace's name
+    one.top.mkdir()
     done = one.attach("--for", "200ms", "-z", "-o", "t")
     assert "detached" in done.stdout
-    assert harness.events(harness.check_trace(tmp_path / "t.pfw.gz"), "pwrite")
+    assert harness.events(harness.check_trace(one.top / "t.pfw.gz"), "pwrite")
     one.attach("-o", "u", "-z", "-q")
     one.end()
-    assert harness.events(harness.check_trace(tmp_path / "u.pfw.gz"), "pwrite")
+    assert harness.events(harness.check_trace(one.top / "u.pfw.gz"), "pwrite")
 
 
 def test_again_and_again(running, tmp_path):

@@ -226,6 +226,26 @@ def test_output_names(tmp_path):
     assert done.returncode == 125 and "no/such/c" in done.stderr
 
 
+@pytest.mark.parametrize("output, shown", [
+    ("t", "t.pfw"), ("a%%b", "a%b.pfw"), ("a%%b.pfw.gz", "a%b.pfw.gz"), (None, "cat.pfw"), ("-d", "-d.pfw"),
+    ("runs%%/[%q{WORD}]/t", "runs%/[w]/t.pfw"), ("runs/%q{WORD}-%p/t", "runs/*/t.pfw"), ("%q{WORD}/%p", "w/*.pfw")])
+def test_percent_signs_in_names(tmp_path, output, shown):
+    """Those of a directory are no words, of a base they are; either way the traces are found where they are."""
+    here = tmp_path / "100%p [x]"
+    here.mkdir()
+    (here / "f").write_text("x")
+    for commands in ("cat f", "cat f; cat f >/dev/null"):
+        words = ["run", *(["-o", output] if output else []), "--", *(["cat", "f"] if commands == "cat f" else
+                                                                     ["sh", "-c", commands])]
+        done = pfw(*words, cwd=here, env=clean_env(WORD="w"))
+        assert done.returncode == 0 and " events of " in done.stderr, done.stderr
+        report = re.search("next: pfw report (.*)   or: pfw table", done.stderr)[1]
+        table = subprocess.run(["sh", "-c", f'"$0" table --plain {report}', PFW], cwd=here, env=clean_env(),
+                               capture_output=True, text=True, check=True)
+        assert f"events of {'1 process' if commands == 'cat f' else '3 processes'}" in done.stderr and "read" in table.stdout
+    assert list(here.glob(shown.replace("[", "[[]"))) and [entry.name for entry in tmp_path.iterdir()] == [here.name]
+
+
 def test_the_variable_names_the_trace_and_the_option_beats_it(tmp_path):
     (tmp_path / "f").write_text("x")
     env = clean_env(DFTRACER_LOG_FILE="variable")

@@ -16,8 +16,10 @@
 
 #include "attach/inject.h"
 #include "attach/tracee.h"
+#include "common/base/text.h"
 #include "common/base/units.h"
 #include "common/format/clock.h"
+#include "common/settings/naming.h"
 #include "ui/cli.h"
 #include "ui/host.h"
 #include "ui/interrupt.h"
@@ -185,17 +187,21 @@ static void add_environment(struct list *list, const struct tracee *tracee)
  * our files is. */
 static void add_name(struct list *list, const struct wish *wish, const struct tracee *tracee)
 {
-	char here[PATH_MAX] = "", name[64] = "program";
+	char here[PATH_MAX] = "", doubled[PATH_MAX], name[64] = "program";
+	struct pfw_text text;
 
 	if (!getcwd(here, sizeof(here)))
 		here[0] = '\0';
+	pfw_text_init(&text, doubled, sizeof(doubled));
+	pfw_name_add_path(&text, here);
 	tracee_status(wish->pid, wish->pid, "Name", name, sizeof(name));
 	for (char *at = name; *at; at++)
 		*at = *at == '/' || *at == '%' || *at == ' ' || *at == ':' ? '_' : *at;
 	if (tracee->apart || (wish->output && wish->output[0] == '/'))
 		add_set(list, "DFTRACER_LOG_FILE=%s", wish->output ? wish->output : name);
 	else
-		add_set(list, "DFTRACER_LOG_FILE=%s/%s", here, wish->output ? wish->output : name);
+		add_set(list, "DFTRACER_LOG_FILE=%s/%s", doubled,
+			wish->output ? wish->output : name);
 }
 
 static bool set_variables(struct pfw_attach_block *block, const struct wish *wish,

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "common/settings/config.h"
 #include "common/settings/process.h"
 #include "run/run.h"
@@ -178,96 +179,127 @@ static bool is_taken(const char *base)
 	return taken;
 }
 
-/* Take the first of base, base.2, base.3 ... without a trace. */
-static int pick_free(struct run *run)
+/* Take the first of base, base.2, base.3 ... without a trace; `plain` is the base without %-words. */
+static int pick_free(struct run *run, const char *plain)
 {
-	size_t stem = stem_bytes(run->base);
-	const char *suffix = run->base + stem;
-	char taken[PATH_MAX];
+	size_t stem = stem_bytes(plain), end = stem_bytes(run->base), bytes;
 
-	snprintf(taken, sizeof(taken), "%.*s", (int)stem, run->base);
-	for (unsigned n = 2; is_taken(taken); n++) {
-		if ((size_t)snprintf(taken, sizeof(taken), "%.*s.%u", (int)stem, run->base, n) >=
-		    sizeof(taken) - strlen(suffix))
+	snprintf(run->found, sizeof(run->found), "%.*s", (int)stem, plain);
+	for (unsigned n = 2; is_taken(run->found); n++)
+		if ((size_t)snprintf(run->found + stem, sizeof(run->found) - stem, ".%u", n) >=
+		    sizeof(run->found) - stem)
 			return -ENAMETOOLONG;
-	}
-	memcpy(run->found, taken, sizeof(taken));
-	memmove(taken + strlen(taken), suffix, strlen(suffix) + 1);
-	memcpy(run->base, taken, sizeof(taken));
-	return 0;
+	bytes = (size_t)snprintf(run->base + end, sizeof(run->base) - end, "%s%s",
+				 run->found + stem, plain + stem);
+	return end + bytes < sizeof(run->base) ? 0 : -ENAMETOOLONG;
 }
 
-/* The directory of the traces of a base with %-words. */
-static void find_directory(struct run *run)
+/* The length of the %-word at the begin of a text, 0: there is none. */
+static size_t word_bytes(const char *at)
 {
-	char *slash;
+	return *at != '%' ? 0 : at[1] == 'q' ? strcspn(at, "}") + 1 : strnlen(at, 2);
+}
 
-	snprintf(run->found, sizeof(run->found), "%s", run->base);
-	slash = strchr(run->found, '%');
-	if (slash)
-		*slash = '\0';
-	slash = strrchr(run->found, '/');
-	slash[1] = '\0';
+/* Make of a base with %-words a directory and a glob. */
+static int find_glob(struct run *run)
+{
+	const char *end = run->base + stem_bytes(run->base), *at = run->base;
+	struct pfw_text glob, directory;
+
+	pfw_text_init(&glob, run->glob, sizeof(run->glob));
+	pfw_text_init(&directory, run->found, sizeof(run->found));
+	while (at < end) {
+		size_t bytes = word_bytes(at);
+
+		if (bytes && at[1] != '%') {
+			pfw_text_add(&glob, "*");
+			at += bytes;
+			continue;
+		}
+		if (strchr("*?[\\", *at))
+			pfw_text_add(&glob, "\\");
+		pfw_text_add_bytes(&glob, at, 1);
+		if (!strchr(run->glob, '*'))
+			pfw_text_add_bytes(&directory, at, 1);
+		at += bytes ?: 1;
+	}
+	*(strrchr(run->found, '/') + 1) = '\0';
+	return glob.cut || directory.cut ? -ENAMETOOLONG : 0;
+}
+
+/* The base up to the first %-word.  Whether it has none. */
+static bool is_plain(char *out, const char *base)
+{
+	size_t bytes;
+
+	while ((bytes = word_bytes(base)) == 0 || base[1] == '%') {
+		*out = *base;
+		if (!*base)
+			return true;
+		out++;
+		base += bytes ?: 1;
+	}
+	*out = '\0';
+	return false;
 }
 
 /* The default base; several ranks get a directory of their own. */
-static int default_base(struct run *run)
+static int default_base(struct run *run, struct pfw_text *base)
 {
-	char plain[NAME_MAX], path[PATH_MAX];
-	size_t used = 0;
-	int length;
+	char path[PATH_MAX];
 
-	/* '%' begins a %-word in a base, so double it in our own name. */
-	for (const char *at = run->name; *at && used + 3 < sizeof(plain); at++) {
-		plain[used++] = *at;
-		if (*at == '%')
-			plain[used++] = '%';
-	}
-	plain[used] = '\0';
 	snprintf(path, sizeof(path), "%s-%s", run->name, run->id);
 	if (run->many && mkdir(path, 0777) < 0 && errno != EEXIST)
 		return -errno;
-	if (run->many)
-		length = snprintf(run->base, sizeof(run->base), "%s/%s-%s/%s", run->cwd, plain,
-				  run->id, plain);
-	else
-		length = snprintf(run->base, sizeof(run->base), "%s/%s", run->cwd, plain);
-	if ((size_t)length >= sizeof(run->base))
-		return -ENAMETOOLONG;
+	if (run->many) {
+		pfw_name_add_path(base, path);
+		pfw_text_add(base, "/");
+	}
+	pfw_name_add_path(base, run->name);
 	return 0;
+}
+
+/* Make run->base.  0 or -errno. */
+static int make_base(struct run *run)
+{
+	const char *given = run->output ? run->output : getenv("DFTRACER_LOG_FILE");
+	bool unnamed = !given || !*given;
+	struct pfw_text base;
+	int error = 0;
+
+	pfw_text_init(&base, run->base, sizeof(run->base));
+	if (unnamed || *given != '/') {
+		pfw_name_add_path(&base, run->cwd);
+		pfw_text_add(&base, "/");
+	}
+	if (unnamed)
+		error = default_base(run, &base);
+	else
+		pfw_text_add(&base, given);
+	return error ?: base.cut ? -ENAMETOOLONG : 0;
 }
 
 /* Make run->base and run->found.  Return 0 or the -errno of a directory that cannot be used. */
 static int find_base(struct run *run)
 {
-	const char *given = run->output ? run->output : getenv("DFTRACER_LOG_FILE");
-	char *slash;
-	int error = 0;
+	char plain[PATH_MAX], *slash;
+	int error = make_base(run);
 
-	if (!given || !*given)
-		error = default_base(run);
-	else if ((size_t)snprintf(run->base, sizeof(run->base), "%s%s%s",
-				  *given == '/' ? "" : run->cwd, *given == '/' ? "" : "/",
-				  given) >= sizeof(run->base))
-		error = -ENAMETOOLONG;
 	if (error)
 		return error;
 	if (run->inside && !run->output)
 		return 0; /* the outer run's base, which is absolute */
-	if (strchr(run->base, '%')) {
-		find_directory(run);
-		return 0;
-	}
-	slash = strrchr(run->base, '/');
+	if (!is_plain(plain, run->base))
+		return find_glob(run);
+	slash = strrchr(plain, '/');
 	*slash = '\0';
-	if (run->base[0] &&
-	    ((access(run->base, F_OK) < 0 && mkdir(run->base, 0777) < 0 && errno != EEXIST) ||
-	     access(run->base, W_OK | X_OK) < 0))
+	if (plain[0] && ((access(plain, F_OK) < 0 && mkdir(plain, 0777) < 0 && errno != EEXIST) ||
+			 access(plain, W_OK | X_OK) < 0))
 		return -errno;
 	*slash = '/';
 	if (!run->many)
-		return pick_free(run);
-	snprintf(run->found, sizeof(run->found), "%.*s", (int)stem_bytes(run->base), run->base);
+		return pick_free(run, plain);
+	snprintf(run->found, sizeof(run->found), "%.*s", (int)stem_bytes(plain), plain);
 	return 0;
 }
 

@@ -111,6 +111,24 @@ static bool add_trace(struct sums *sums, const char *path, size_t n)
 	return true;
 }
 
+/* Whether the base has %-words, and the traces are where it says. */
+static bool has_glob(const struct sums *sums)
+{
+	return sums->run->glob[0] && sums->base == sums->run->found;
+}
+
+/* The traces of a base with %-words. */
+static void add_matches(struct pfw_paths *found, const char *glob)
+{
+	char path[PATH_MAX + 16];
+	const char *why;
+
+	for (int compressed = 0; compressed < 2; compressed++) {
+		snprintf(path, sizeof(path), "%s*.pfw%s", glob, compressed ? ".gz" : "");
+		pfw_paths_add(found, path, &why);
+	}
+}
+
 static void find_traces(struct sums *sums)
 {
 	const char *base = sums->base, *why;
@@ -118,7 +136,9 @@ static void find_traces(struct sums *sums)
 	bool directory = base[strlen(base) - 1] == '/';
 	size_t kept = 0;
 
-	if (directory)
+	if (has_glob(sums))
+		add_matches(&found, sums->run->glob);
+	else if (directory)
 		pfw_paths_add(&found, base, &why);
 	else
 		pfw_paths_add_base(&found, base);
@@ -160,12 +180,13 @@ static uint64_t count_processes(const struct sums *sums)
 /* The word for a shell, quoted if necessary. */
 static const char *shell_word(char *out, size_t size, const char *word)
 {
-	size_t used = 0;
+	size_t used;
 
-	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					"0123456789_./:@%+=,-")])
+	if (*word && *word != '-' &&
+	    !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			       "0123456789_./:@%+=,-")])
 		return word;
-	out[used++] = '\'';
+	used = (size_t)sprintf(out, "%s'", *word == '-' ? "./" : ""); /* else it is an option */
 	for (; *word && used + 6 < size; word++) {
 		if (*word == '\'')
 			used += (size_t)sprintf(out + used, "'\\''");
@@ -295,12 +316,24 @@ static void say_untraced(const struct sums *sums)
 		     cli_count(sums->untraced), sums->untraced == 1 ? "" : "es");
 }
 
-/* The name of the one file, or the base name of all, as the user wrote it. */
+/* A path as the user would write it: relative if it is below the current directory. */
+static const char *shown(const struct run *run, const char *path)
+{
+	size_t bytes = strlen(run->cwd);
+
+	if (bytes > 1 && strncmp(path, run->cwd, bytes) == 0 && path[bytes] == '/')
+		return path[bytes + 1] ? path + bytes + 1 : "./";
+	return path;
+}
+
+/* The name of the one file, or the base name or a glob of all, as the user wrote it. */
 static void shown_name(const struct sums *sums, char *out, size_t size)
 {
 	size_t skip = strlen(sums->base);
 
-	if (sums->paths.count == 1 && strlen(sums->paths.path[0]) >= skip)
+	if (sums->paths.count > 1 && has_glob(sums))
+		snprintf(out, size, "%s*", shown(sums->run, sums->run->glob));
+	else if (sums->paths.count == 1 && strlen(sums->paths.path[0]) >= skip)
 		snprintf(out, size, "%s%s", sums->shown, sums->paths.path[0] + skip);
 	else
 		snprintf(out, size, "%s", sums->shown);
@@ -320,8 +353,8 @@ static void say_where(const struct sums *sums)
 		line(sums, CLI_PLAIN, "%s files in %s (%s)", cli_count(count), cli_name(name),
 		     cli_bytes(sums->bytes));
 	else
-		line(sums, CLI_PLAIN, "%s*, %s files (%s)", cli_name(name), cli_count(count),
-		     cli_bytes(sums->bytes));
+		line(sums, CLI_PLAIN, "%s%s, %s files (%s)", cli_name(name),
+		     has_glob(sums) ? "" : "*", cli_count(count), cli_bytes(sums->bytes));
 	if (WIFSIGNALED(sums->status))
 		line(sums, CLI_YELLOW, "%s was killed by signal %d (%s)",
 		     cli_name(sums->run->words[0]), WTERMSIG(sums->status),
@@ -368,16 +401,6 @@ static void find_renamed(struct sums *sums)
 		return;
 	sums->base = base;
 	sums->shown = as_given;
-}
-
-/* A path as the user would write it: relative if it is below the current directory. */
-static const char *shown(const struct run *run, const char *path)
-{
-	size_t bytes = strlen(run->cwd);
-
-	if (bytes > 1 && strncmp(path, run->cwd, bytes) == 0 && path[bytes] == '/')
-		return path[bytes + 1] ? path + bytes + 1 : "./";
-	return path;
 }
 
 void run_report(const struct run *run, int status, int64_t wall_ns)

@@ -28,6 +28,7 @@ struct run {
 	char cwd[PATH_MAX];
 	char base[PATH_MAX];  /* value of DFTRACER_LOG_FILE: absolute, with the given suffix */
 	char found[PATH_MAX]; /* base of the traces on disk; or their directory, ending in '/' */
+	char glob[PATH_MAX];  /* of the traces, without suffix, if the base has %-words; else "" */
 	char links[PATH_MAX]; /* directory of our symlinks, or "" */
 };
 

@@ -120,6 +120,12 @@ void pfw_run_find(char *run, size_t size, const struct pfw_config *config, char 
 
 /* ---- file names ---- */
 
+void pfw_name_add_path(struct pfw_text *base, const char *path)
+{
+	for (; *path; path++)
+		pfw_text_add_bytes(base, *path == '%' ? "%%" : path, *path == '%' ? 2 : 1);
+}
+
 /* Append the expansion of a one-letter word; false if there is no such word. */
 static bool add_word(struct pfw_text *out, const struct pfw_name *name, char letter)
 {

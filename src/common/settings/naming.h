@@ -23,6 +23,11 @@ struct pfw_config;
 void pfw_run_find(char *run, size_t size, const struct pfw_config *config, char *const *environ,
 		  const char *fallback);
 
+struct pfw_text;
+
+/* Append a path, of a directory or a program, to a base, in which '%' begins a word.  Signal: safe. */
+void pfw_name_add_path(struct pfw_text *base, const char *path);
+
 /* Input of pfw_name_build(). */
 struct pfw_name {
 	const char *base; /* of DFTRACER_LOG_FILE, pfw_start() or -o; may have %-words, suffix */

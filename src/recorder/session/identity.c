@@ -93,9 +93,7 @@ void pfw_identity_set_base(struct pfw_identity *identity, const char *base)
 	identity->base_hash = hash_text(base);
 	pfw_text_init(&text, identity->base, sizeof(identity->base));
 	if (base[0] != '/') {
-		/* In the base, '%' begins a word; in the name of a directory it must be doubled. */
-		for (const char *at = identity->cwd; *at; at++)
-			pfw_text_add_bytes(&text, *at == '%' ? "%%" : at, *at == '%' ? 2 : 1);
+		pfw_name_add_path(&text, identity->cwd);
 		pfw_text_add(&text, "/");
 	}
 	pfw_text_add(&text, base);
