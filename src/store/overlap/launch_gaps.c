@@ -131,7 +131,8 @@ static int add_gap(struct pfw_launch_gaps *gaps, int64_t call_ns, int64_t kernel
 		gaps->count++;
 		pfw_saturate_sum(&gaps->sum_ns, ns);
 		PFW_RAISE(gaps->max_ns, ns);
-		if (pfw_sketch_add(&gaps->gap, ns))
+		/* Else the stretches have all durations, which pfw_launch_gaps_end() merges. */
+		if (!gaps->stretches && pfw_sketch_add(&gaps->gap, ns))
 			return -ENOMEM;
 	}
 	return ns ? pfw_intervals_add(queued, call_ns, kernel_ns) : 0;
@@ -245,7 +246,80 @@ int pfw_launch_gaps_add(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends 
 	return error;
 }
 
-/* ---- lines in any order ---- */
+/* ---- lines in any order: a table ---- */
+
+/* The table is dense while it has so many cells for each end in it, besides the first ones. */
+#define CELLS_AN_END 8u
+#define CELLS_FREE (1u << 17)
+/* With more it would take more memory than the sorters. */
+#define CELLS_MAX (2 * BUDGET_BYTES / sizeof(struct pfw_gap_cell))
+#define MORE_MAX (BUDGET_BYTES / sizeof(struct pfw_gap_end))
+
+/* The first lines may be of any thread: others have lower numbers. */
+static void begin_table(struct pfw_gap_table *table, const struct pfw_gap_end *first)
+{
+	table->process = first->process;
+	table->base = first->correlation > CELLS_FREE / 2 ? first->correlation - CELLS_FREE / 2 : 0;
+}
+
+/* Return 1, 0 if the end does not fit in the table, or -ENOMEM. */
+static inline int add_to_table(struct pfw_gap_table *table, const struct pfw_gap_end *end,
+			       bool is_call)
+{
+	uint64_t number = end->correlation - table->base;
+	struct pfw_gap_cell *cell;
+
+	if (end->process != table->process || end->ns == -1 || number >= CELLS_MAX ||
+	    number >= CELLS_FREE + CELLS_AN_END * table->ends || table->mores == MORE_MAX)
+		return 0;
+	if (PFW_REACH_MAPPED(table->cell, number, table->room))
+		return -ENOMEM;
+	if (number >= table->cells)
+		table->cells = number + 1;
+	table->ends++;
+	cell = &table->cell[number];
+	if (is_call && (!cell->call_ns || ~cell->call_ns > end->ns))
+		cell->call_ns = ~end->ns;
+	else if (!is_call && cell->kernel_ns)
+		return PFW_PUSH(table->more, table->mores, table->more_room, *end) ? -ENOMEM : 1;
+	else if (!is_call)
+		cell->kernel_ns = ~end->ns;
+	return 1;
+}
+
+static void free_table(struct pfw_gap_table *table)
+{
+	PFW_FREE_MAPPED(table->cell, table->room);
+	free(table->more);
+	*table = (struct pfw_gap_table){ .off = table->off };
+}
+
+static int match_cell(struct pfw_launch_gaps *gaps, const struct pfw_gap_cell *cell,
+		      int64_t kernel_ns, struct pfw_intervals *queued)
+{
+	if (cell->call_ns)
+		return add_gap(gaps, ~cell->call_ns, kernel_ns, queued);
+	add_unmatched(gaps, kernel_ns);
+	return 0;
+}
+
+static int match_table(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
+{
+	const struct pfw_gap_table *table = &gaps->table;
+	const struct pfw_gap_cell *cell = table->cell;
+	int error = 0;
+
+	for (size_t i = 0; i < table->cells && !error; i++) {
+		if (cell[i].kernel_ns)
+			error = match_cell(gaps, &cell[i], ~cell[i].kernel_ns, queued);
+	}
+	for (size_t i = 0; i < table->mores && !error; i++)
+		error = match_cell(gaps, &cell[table->more[i].correlation - table->base],
+				   table->more[i].ns, queued);
+	return error;
+}
+
+/* ---- lines in any order: sorted ---- */
 
 static int compare_launch(const struct pfw_gap_end *x, const struct pfw_gap_end *y)
 {
@@ -282,24 +356,70 @@ static void sort_ends(void *record, size_t count)
 	free(spare);
 }
 
-static int keep(struct pfw_sorter *all, const struct pfw_gap_ends *ends)
+static void init_sorter(struct pfw_sorter *all)
 {
 	all->size = sizeof(struct pfw_gap_end);
 	all->budget = BUDGET_BYTES;
 	all->compare = compare;
 	all->sort = sort_ends;
-	return pfw_sorter_add_all(all, ends->at, ends->count);
+}
+
+/* Sort what is in the table, and what comes from now on. */
+static int leave_table(struct pfw_launch_gaps *gaps)
+{
+	struct pfw_gap_table *table = &gaps->table;
+	int error;
+
+	init_sorter(&gaps->calls);
+	init_sorter(&gaps->kernels);
+	error = pfw_sorter_add_all(&gaps->kernels, table->more, table->mores);
+	for (size_t i = 0; i < table->cells && !error; i++) {
+		const struct pfw_gap_cell *cell = &table->cell[i];
+		struct pfw_gap_end end = { .process = table->process,
+					   .correlation = table->base + i,
+					   .ns = ~cell->call_ns };
+
+		if (cell->call_ns)
+			error = pfw_sorter_add(&gaps->calls, &end);
+		end.ns = ~cell->kernel_ns;
+		if (cell->kernel_ns && !error)
+			error = pfw_sorter_add(&gaps->kernels, &end);
+	}
+	table->off = true;
+	free_table(table);
+	return error;
+}
+
+__attribute__((always_inline)) static inline int
+keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *ends, bool are_calls)
+{
+	size_t i = 0;
+	int added = 1;
+
+	if (!gaps->table.ends && ends->count)
+		begin_table(&gaps->table, &ends->at[0]);
+	for (; i < ends->count && !gaps->table.off; i++) {
+		added = add_to_table(&gaps->table, &ends->at[i], are_calls);
+		if (added <= 0)
+			break;
+	}
+	if (added < 0 || i == ends->count)
+		return added < 0 ? added : 0;
+	added = gaps->table.off ? 0 : leave_table(gaps);
+	return added ? added
+		     : pfw_sorter_add_all(are_calls ? &gaps->calls : &gaps->kernels, ends->at + i,
+					  ends->count - i);
 }
 
 int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
 			 const struct pfw_gap_ends *kernels)
 {
-	int error = keep(&gaps->calls, calls);
+	int error = keep(gaps, calls, true);
 
-	return error ? error : keep(&gaps->kernels, kernels);
+	return error ? error : keep(gaps, kernels, false);
 }
 
-static int match_all(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
+static int match_sorted(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
 {
 	int error = pfw_sorter_begin(&gaps->calls);
 	const struct pfw_gap_end *call, *kernel;
@@ -321,13 +441,16 @@ static int match_all(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
 int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
 {
 	bool calls = gaps->young.ids.count != 0;
-	int error = match_all(gaps, queued);
+	int error = gaps->table.off ? match_sorted(gaps, queued) : match_table(gaps, queued);
 
+	free_table(&gaps->table);
 	pfw_sorter_release(&gaps->calls);
 	pfw_sorter_release(&gaps->kernels);
 	for (size_t i = 0; i < gaps->earlies; i++)
 		add_unmatched(gaps, gaps->early[i].ns);
 	gaps->earlies = 0;
+	for (size_t i = 0; gaps->stretches && i <= gaps->stretches->count && !error; i++)
+		error = pfw_sketch_merge(&gaps->gap, &gaps->stretches->stretch[i].gap, true);
 	gaps->inexact = gaps->unmatched && (gaps->forgot || (gaps->forgot_early && calls));
 	return error;
 }
@@ -335,6 +458,7 @@ int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queu
 void pfw_launch_gaps_release(struct pfw_launch_gaps *gaps)
 {
 	pfw_sketch_release(&gaps->gap);
+	free_table(&gaps->table);
 	pfw_sorter_release(&gaps->calls);
 	pfw_sorter_release(&gaps->kernels);
 	forget(&gaps->young);

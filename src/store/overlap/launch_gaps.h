@@ -2,7 +2,8 @@
  *
  * A kernel's call is the earliest of its process with its correlation.  If the lines are in order of
  * time, calls are forgotten: the last 131,072 are known, and no device queues more kernels unless
- * the program has stopped.  Otherwise all calls and kernels are sorted at the end.
+ * the program has stopped.  Otherwise they all are kept until the end, by their correlation: in a table
+ * while it is dense, which the numbers of one process are, else to be sorted.
  */
 #pragma once
 
@@ -32,6 +33,21 @@ struct pfw_gap_calls {
 	struct pfw_pair_ids ids;
 	int64_t *ns;
 	size_t room;
+};
+
+/* Calls and kernels in any order, by correlation - `base`, of one process.  The times are inverted: ~0 is in
+ * no cell, and 0 is none. */
+struct pfw_gap_table {
+	struct pfw_gap_cell {
+		int64_t call_ns; /* of the earliest */
+		int64_t kernel_ns;
+	} * cell;
+	size_t room, cells;
+	uint64_t process, base;
+	size_t ends;		  /* that are in it */
+	struct pfw_gap_end *more; /* kernels of cells that have one */
+	size_t mores, more_room;
+	bool off; /* it was not dense: what it had is to be sorted */
 };
 
 /* The kernels that start in a stretch of time. */
@@ -67,14 +83,15 @@ struct pfw_launch_gaps {
 	uint64_t count, unmatched; /* kernels with a gap; kernels whose call is not in the trace */
 	int64_t sum_ns, max_ns;
 	struct pfw_sketch gap;
-	struct pfw_gap_stretches
-		*stretches; /* set by the caller: add the kernels to these, too; or NULL */
+	/* Set by the caller: add the kernels to these, too, before `gap` gets them at the end; or NULL. */
+	struct pfw_gap_stretches *stretches;
 	/* Set by the caller: kernels that start in [from, to) are counted by somebody else. */
 	int64_t from_ns, to_ns;
 	/* A kernel may be among the unmatched ones because its call was forgotten. */
 	bool inexact;
 	/* Private to launch_gaps.c. */
-	struct pfw_sorter calls, kernels;  /* lines in any order */
+	struct pfw_gap_table table;	   /* lines in any order */
+	struct pfw_sorter calls, kernels;  /* if it is off */
 	struct pfw_gap_calls young, older; /* lines in order of time */
 	bool forgot, forgot_early;
 	struct pfw_gap_end *early; /* kernels that came before their call */
@@ -90,6 +107,12 @@ struct pfw_launch_gaps {
  * call to start, to *queued.  0 or -ENOMEM.  Thread: one at a time, as all here. */
 int pfw_launch_gaps_add(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
 			const struct pfw_gap_ends *kernels, struct pfw_intervals *queued);
+
+/* Whether calls or kernels of lines in any order are kept. */
+static inline bool pfw_launch_gaps_kept(const struct pfw_launch_gaps *gaps)
+{
+	return gaps->table.ends || gaps->table.off;
+}
 
 /* Add those of a block of lines in any order.  0, or as pfw_sorter_add(). */
 int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,

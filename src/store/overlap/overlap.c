@@ -329,9 +329,8 @@ int pfw_overlap_begin(struct pfw_overlap *overlap, int64_t at_ns)
 
 struct pfw_union *pfw_overlap_calls(const struct pfw_overlap *overlap)
 {
-	const struct pfw_sorter *calls = &overlap->gaps.calls, *kernels = &overlap->gaps.kernels;
 	bool only = overlap->sweep && !overlap->sorted && !overlap->spans.count &&
-		    !(calls->bytes | calls->count | kernels->bytes | kernels->count);
+		    !pfw_launch_gaps_kept(&overlap->gaps);
 
 	for (unsigned i = 0; i < PFW_ACTIVITIES && only; i++)
 		only = i == PFW_ACTIVITY_IO || !overlap->sweep->active[i].runs;

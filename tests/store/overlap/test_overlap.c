@@ -404,6 +404,79 @@ static void launches_in_any_order(void **unused)
 	free(kernels.at);
 }
 
+/* The earliest call of an end among some. */
+static bool find_call(const struct pfw_gap_ends *calls, const struct pfw_gap_end *kernel,
+		      int64_t *ns)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < calls->count; i++) {
+		const struct pfw_gap_end *call = &calls->at[i];
+
+		if (call->process != kernel->process || call->correlation != kernel->correlation ||
+		    (found && call->ns >= *ns))
+			continue;
+		*ns = call->ns;
+		found = true;
+	}
+	return found;
+}
+
+static void add_random(struct pfw_gap_ends *ends, struct pfw_gap_ends *all, unsigned shape)
+{
+	const struct pfw_gap_end end = {
+		.process = 1 + (shape & 1 && !any_below(40)),
+		.correlation = shape & 2 && !any_below(40) ? any_below(8) << 40 | 1
+							   : 1000 + any_below(60),
+		.ns = (int64_t)any_below(2000) - (shape & 4 ? 3 : -1000),
+	};
+
+	add_end(ends, &end);
+	add_end(all, &end);
+}
+
+/* Numbers of one process that are dense are in a table; others, and times before 0, are sorted. */
+static void launches_of_any_numbers(void **unused)
+{
+	(void)unused;
+	for (unsigned shape = 0; shape < 64; shape++) {
+		struct pfw_launch_gaps gaps = PFW_LAUNCH_GAPS_EMPTY;
+		struct pfw_gap_ends calls = { 0 }, kernels = { 0 }, of[2] = { { 0 }, { 0 } };
+		struct pfw_intervals queued = { 0 };
+		uint64_t count = 0, unmatched = 0;
+		int64_t sum_ns = 0;
+
+		for (unsigned block = 0; block < 8; block++) {
+			of[0].count = of[1].count = 0;
+			for (unsigned i = 0; i < 20; i++) {
+				add_random(&of[0], &calls, shape);
+				add_random(&of[1], &kernels, shape);
+			}
+			assert_int_equal(pfw_launch_gaps_keep(&gaps, &of[0], &of[1]), 0);
+			assert_true(pfw_launch_gaps_kept(&gaps));
+		}
+		for (size_t i = 0; i < kernels.count; i++) {
+			int64_t ns = 0;
+			bool found = find_call(&calls, &kernels.at[i], &ns);
+
+			count += found;
+			unmatched += !found;
+			sum_ns += found && kernels.at[i].ns > ns ? kernels.at[i].ns - ns : 0;
+		}
+		assert_int_equal(pfw_launch_gaps_end(&gaps, &queued), 0);
+		assert_int_equal(gaps.count, count);
+		assert_int_equal(gaps.unmatched, unmatched);
+		assert_int_equal(gaps.sum_ns, sum_ns);
+		assert_int_equal(gaps.gap.total, count);
+		pfw_launch_gaps_release(&gaps);
+		pfw_intervals_release(&queued);
+		free(calls.at);
+		free(kernels.at);
+		free(of[0].at);
+		free(of[1].at);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +486,7 @@ int main(void)
 		cmocka_unit_test(bytes_of_calls),
 		cmocka_unit_test(launches_in_order_of_time),
 		cmocka_unit_test(launches_in_any_order),
+		cmocka_unit_test(launches_of_any_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
