@@ -424,6 +424,15 @@ with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
     work()
 for found in prof.events(), prof.key_averages():
     print(sorted({(each.key, int(each.device_type)) for each in found}))
+import torch
+events, rows = prof.events(), prof.key_averages()
+assert len(events) == len(list(events)) and events[-1].name == list(events)[-1].name
+assert rows.total_average().count == sum(row.count for row in rows) == sum(row.count for row in events.key_averages())
+assert rows.self_cpu_time_total == sum(row.self_cpu_time_total for row in rows) == rows.total_average().self_cpu_time_total
+for each in (*events, *rows):
+    kind = torch.autograd.DeviceType(int(each.device_type))
+    assert each.device_type == kind and not each.device_type != kind, each
+    assert each.device_type != torch.autograd.DeviceType(1 - int(each.device_type)), each
 """)
     events, rows = [dict(eval(line)) for line in run.output.splitlines()]
     assert events == rows and set(events.values()) == {0, 1}

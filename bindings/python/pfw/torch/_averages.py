@@ -8,6 +8,18 @@ from typing import Any
 from .. import _command
 
 
+class Device(int):
+    """The number of a kind of device, also equal to torch's DeviceType of it (which is no int)."""
+
+    def __eq__(self, other: object) -> bool:
+        return int.__eq__(self, getattr(other, "value", other)) is True  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
 class Average:
     """The events of one name (and shape, stack), added up; times in us, memory in bytes.
 
@@ -27,7 +39,7 @@ class Average:
             raise AttributeError(name)
         key = name.replace("cuda_", "device_").replace("xpu_", "device_")
         if key == "device_type":
-            return self._row["device"]
+            return Device(self._row["device"])
         if key in self._row:
             return self._row[key]
         if key.removeprefix("self_").startswith(("cpu_", "device_")) or key == "flops":
@@ -42,6 +54,17 @@ class Averages(list[Average]):
         self._words = ["table", "--quiet", *(["--group-by", group_by] if group_by else []), *selection]
         super().__init__(Average(row) for row in _command.rows([*self._words, "--row-limit", "-1", "--sort-by", "none"])
                          if row.get("section") == "compute")
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """The CPU's time in all rows, us."""
+        return sum(average.self_cpu_time_total for average in self)
+
+    def total_average(self) -> Average:
+        """All rows as one, "Total"; what lies in something else counts twice in ``…_total``, as torch's."""
+        sums = {key: sum(average._row.get(key) or 0 for average in self) for average in self[:1] for key in average._row
+                if key in ("count", "flops") or key.endswith(("_total", "_usage"))}
+        return Average({"name": "Total", "device": 0, **sums})
 
     def table(self, sort_by: str | None = None, row_limit: int = 100,
               max_src_column_width: int = 75, max_name_column_width: int = 55,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import gzip
 import json
 import os
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from .. import _api, _command, _read, _trace
 from .._load import core as _core
 from .._rank import own_name
-from ._averages import Averages
+from ._averages import Averages, Device
 from ._handler import write_cycle
 from ._schedule import ProfilerAction
 
@@ -80,6 +81,46 @@ def _torch_activities(torch: Any, activities: Iterable[Any] | None) -> list[Any]
         warn_once(f"pfw: this torch sees no {' and no '.join(missing)} device here: what the CPU does "
                   "is recorded")
     return [getattr(known, name) for name in wanted or here if here.get(name, name not in missing)] or [known.CPU]
+
+
+class Events:
+    """What a profile has recorded, read from the trace anew by each loop; an index, len() or list() keeps it all."""
+
+    def __init__(self, of: profile, words: list[str]) -> None:
+        self._of, self._words = of, words
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.__dict__.get("_all") or self._read())
+
+    def _read(self) -> Iterator[Any]:
+        words = self._words
+        for line in _read.query(words[-1], cat="PP", since=words[1], until=words[3]):
+            args = line["args"]
+            begin, dur = line["ts"] / 1000, line.get("dur", 0) / 1000
+            device = Device(args.get("device", 0))
+            yield SimpleNamespace(
+                name=line["name"], key=line["name"], thread=line["tid"], id=args.get("external_id", 0), count=1,
+                time_range=SimpleNamespace(start=begin, end=begin + dur, elapsed_us=lambda dur=dur: dur),
+                cpu_time=0 if device else dur, cpu_time_total=0 if device else dur,
+                device_type=device, device_index=args.get("device_index", 0),
+                cpu_memory_usage=args.get("cpu_memory", 0),
+                device_memory_usage=args.get("device_memory_usage", 0),
+                input_shapes=args.get("input_shapes", []), stack=args.get("stack", []),
+                flops=args.get("flops", 0), is_remote=bool(args.get("is_remote")), args=args)
+
+    @functools.cached_property
+    def _all(self) -> list[Any]:
+        return list(self._read())
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._all[at]
+
+    def key_averages(self, *args: Any, **keywords: Any) -> Averages:
+        """As the profile's."""
+        return self._of.key_averages(*args, **keywords)
 
 
 class profile:
@@ -347,20 +388,9 @@ class profile:
         # A span around the profile lies in no cycle of it.
         return Averages([*words[:-1], "--where", f"{kinds} && ts >= {words[1]}", words[-1]], group)
 
-    def events(self) -> Iterator[Any]:
+    def events(self) -> Events:
         """Compute events in the order of the trace, with torch's names for what they have; us."""
-        words = self._selection(False)
-        for line in _read.query(words[-1], cat="PP", since=words[1], until=words[3]):
-            args = line["args"]
-            begin, dur = line["ts"] / 1000, line.get("dur", 0) / 1000
-            yield SimpleNamespace(
-                name=line["name"], key=line["name"], thread=line["tid"], id=args.get("external_id", 0),
-                time_range=SimpleNamespace(start=begin, end=begin + dur, elapsed_us=lambda dur=dur: dur),
-                device_type=args.get("device", 0), device_index=args.get("device_index", 0),
-                cpu_memory_usage=args.get("cpu_memory", 0),
-                device_memory_usage=args.get("device_memory_usage", 0),
-                input_shapes=args.get("input_shapes", []), stack=args.get("stack", []),
-                flops=args.get("flops", 0), is_remote=bool(args.get("is_remote")), args=args)
+        return Events(self, self._selection(False))
 
     def export_chrome_trace(self, path: str | os.PathLike[str], use_python_export: bool = False) -> None:
         """Write a timeline for Perfetto, chrome://tracing and TensorBoard; compressed if named .gz.
