@@ -36,19 +36,24 @@ static void join(struct pfw_launch *into, const struct pfw_launch *from)
 int pfw_launches_add(struct pfw_launches *launches, const struct pfw_launch *launch,
 		     struct pfw_spill_budget *budget)
 {
-	size_t count = count_of(launches);
-	struct pfw_launch *at = launches->launch.at;
+	size_t bytes = launches->launch.bytes;
+	struct pfw_launch *last = bytes ? (struct pfw_launch *)pfw_spill_end(&launches->launch) - 1
+					: NULL;
+	int later = last ? order(last, launch->process, launch->launcher) : -1;
 
 	launches->otherwise |= launch->otherwise != 0;
 	launches->kinds[pfw_launcher_kind(launch->launcher)] = true;
 	/* Several kernels of one operator come in sequence. */
-	if (count && compare(&at[count - 1], launch) == 0) {
-		join(&at[count - 1], launch);
+	if (!later) {
+		join(last, launch);
 		return 0;
 	}
-	if (count && compare(&at[count - 1], launch) > 0)
-		launches->sorted = false;
-	return pfw_spill_add(&launches->launch, launch, sizeof(*launch), budget);
+	launches->sorted &= later < 0;
+	if (bytes + sizeof(*launch) > launches->launch.room)
+		return pfw_spill_add(&launches->launch, launch, sizeof(*launch), budget);
+	*(struct pfw_launch *)pfw_spill_end(&launches->launch) = *launch;
+	launches->launch.bytes += sizeof(*launch);
+	return 0;
 }
 
 void pfw_launches_sort(struct pfw_launches *launches)

@@ -159,7 +159,10 @@ int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_bu
 	if (spill->bytes + bytes <= spill->room)
 		return 0;
 	while (room < spill->bytes + bytes)
-		room *= 2;
+		room *= room < SMALL ? 4 : 2;
+	/* A huge page takes less time than the small ones of half of it. */
+	if (room == SMALL && budget->used - spill->room + HUGE_PAGE <= budget->bytes)
+		room = HUGE_PAGE;
 	if (spill->fd >= 0)
 		return grow_file(spill, room);
 	if (room > SMALL && budget->used - spill->room + room > budget->bytes)
