@@ -343,13 +343,9 @@ static int64_t kind_of(struct pfw_table_by_arg *by_arg, const struct pfw_average
 static struct kind_row *kind_row_of(struct pfw_table_by_arg *by_arg, uint32_t kind, uint32_t device,
 				    uint64_t step)
 {
-	uint32_t *recent = &by_arg->recent[(kind * 4 + device) % RECENT];
-	struct kind_row *row = *recent ? &by_arg->kind[*recent - 1] : NULL;
-	int64_t number;
+	int64_t number = pfw_pair_ids_of(&by_arg->kind_ids, step, (uint64_t)kind << 8 | device);
+	struct kind_row *row;
 
-	if (row && row->step == step && row->kind == kind && row->device == device)
-		return row;
-	number = pfw_pair_ids_of(&by_arg->kind_ids, step, (uint64_t)kind << 8 | device);
 	if (number < 0 || number >= PFW_TABLE_ARG_ROWS ||
 	    PFW_REACH(by_arg->kind, (size_t)number, by_arg->kind_row_room))
 		return NULL;
@@ -357,31 +353,26 @@ static struct kind_row *kind_row_of(struct pfw_table_by_arg *by_arg, uint32_t ki
 	row->step = step;
 	row->kind = kind;
 	row->device = device;
-	*recent = (uint32_t)number + 1;
+	by_arg->recent[(kind * 4 + device) % RECENT] = (uint32_t)number + 1;
 	return row;
 }
 
-void pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg, const struct pfw_average *rows,
-			   uint32_t row, uint64_t step, const struct pfw_table_of_kind *event)
+struct pfw_table_of_kind *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
+						const struct pfw_average *rows, uint32_t row,
+						uint64_t step)
 {
+	uint32_t device = (uint8_t)rows[row].key[1], recent;
 	int64_t kind = by_arg->no_kinds ? -1 : kind_of(by_arg, rows, row);
-	struct kind_row *into =
-		kind < 0 ? NULL
-			 : kind_row_of(by_arg, (uint32_t)kind, (uint8_t)rows[row].key[1], step);
-	struct pfw_table_of_kind *sums;
+	struct kind_row *found = NULL;
 
-	by_arg->no_kinds |= !into;
-	if (!into)
-		return;
-	sums = &into->sums;
-	if (!sums->count || event->first_ns < sums->first_ns ||
-	    (event->first_ns == sums->first_ns && event->first_dur_ns > sums->first_dur_ns)) {
-		sums->first_ns = event->first_ns;
-		sums->first_dur_ns = event->first_dur_ns;
+	if (kind >= 0) {
+		recent = by_arg->recent[((uint32_t)kind * 4 + device) % RECENT];
+		found = recent ? &by_arg->kind[recent - 1] : NULL;
+		if (!found || found->step != step || found->kind != kind || found->device != device)
+			found = kind_row_of(by_arg, (uint32_t)kind, device, step);
 	}
-	sums->count += event->count;
-	pfw_saturate_sum(&sums->self_ns, event->self_ns);
-	pfw_saturate_sum(&sums->self_device_ns, event->self_device_ns);
+	by_arg->no_kinds |= !found;
+	return found ? &found->sums : NULL;
 }
 
 static int by_place(const void *a, const void *b)

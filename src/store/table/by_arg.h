@@ -65,16 +65,31 @@ int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, struct pfw_table_work
 const struct pfw_table_work *pfw_table_by_arg_works(const struct pfw_table_by_arg *by_arg,
 						    size_t *count);
 
-/* What an event adds to its kind in a step. */
+/* What events add to their kind in a step. */
 struct pfw_table_of_kind {
 	uint64_t count;
 	int64_t self_ns, self_device_ns, first_ns, first_dur_ns; /* as in struct pfw_tally */
 };
 
-/* Add an event of a row to the sums of its kind in a step (0: none), unless there are too many, or there is
- * no memory: then none will be kept. */
-void pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg, const struct pfw_average *rows,
-			   uint32_t row, uint64_t step, const struct pfw_table_of_kind *event);
+/* The sums of the kind of a row in a step (0: none), until the next call.  NULL: there are too many, or no
+ * memory: then none will be kept. */
+struct pfw_table_of_kind *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
+						const struct pfw_average *rows, uint32_t row,
+						uint64_t step);
+
+/* Add events of one row. */
+static inline void pfw_table_kind_add(struct pfw_table_of_kind *sums,
+				      const struct pfw_table_of_kind *events)
+{
+	if (!sums->count || events->first_ns < sums->first_ns ||
+	    (events->first_ns == sums->first_ns && events->first_dur_ns > sums->first_dur_ns)) {
+		sums->first_ns = events->first_ns;
+		sums->first_dur_ns = events->first_dur_ns;
+	}
+	sums->count += events->count;
+	pfw_saturate_sum(&sums->self_ns, events->self_ns);
+	pfw_saturate_sum(&sums->self_device_ns, events->self_device_ns);
+}
 
 /* After all spans are nested: append the GPU work by row, args and name of the operator; number[] as for
  * pfw_table_by_thread_put().  0 or -ENOMEM. */

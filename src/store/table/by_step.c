@@ -265,26 +265,63 @@ static int add_call(struct pfw_table_by_step *by_step, const struct pfw_table_ca
 	return row ? pfw_table_add_call(row, call, true, true) : -ENOMEM;
 }
 
-static int add_work(struct pfw_table_by_step *by_step, const struct pfw_table_work *work)
+/* The sums of one kind of work in a step. */
+struct of_work {
+	uint32_t row;
+	struct pfw_average *of_step;
+	struct pfw_table_of_kind *of_kind; /* NULL: none will be kept */
+};
+
+/* 0 or -ENOMEM. */
+static int find_work(struct pfw_table_by_step *by_step, const struct pfw_table_work *work,
+		     struct of_work *found)
 {
-	struct pfw_average *row =
-		row_of(by_step, (struct wanted){ .slot = work->device == 1 ? OF_DEVICE : OF_OTHERS,
-						 .device = work->device,
-						 .process = work->process,
-						 .ts_ns = work->start_ns,
-						 .said = work->said });
 	uint64_t step;
 
+	*found = (struct of_work){
+		.row = work->row,
+		.of_step = row_of(by_step, (struct wanted){ .slot = work->device == 1 ? OF_DEVICE
+										      : OF_OTHERS,
+							    .device = work->device,
+							    .process = work->process,
+							    .ts_ns = work->start_ns,
+							    .said = work->said }),
+	};
 	by_step->none |= work->said == UINT32_MAX;
-	if (!row)
+	if (!found->of_step)
 		return -ENOMEM;
-	pfw_tally_device(&row->sums, work->start_ns, work->dur_ns);
-	memcpy(&step, row->key + 2, sizeof(step));
-	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, work->row, step + 1,
-			      &(struct pfw_table_of_kind){ .count = 1,
-							   .self_device_ns = work->dur_ns,
-							   .first_ns = work->start_ns,
-							   .first_dur_ns = work->dur_ns });
+	memcpy(&step, found->of_step->key + 2, sizeof(step));
+	found->of_kind =
+		pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, work->row, step + 1);
+	return 0;
+}
+
+static int add_works(struct pfw_table_by_step *by_step, const struct pfw_table_work *work,
+		     size_t count)
+{
+	const struct pfw_table_work *last = NULL;
+	struct of_work into = { 0 };
+
+	for (size_t i = 0; i < count && by_step->rows.count <= ROWS_MAX; i++, work++) {
+		const struct at *at = &by_step->at[work->process % CELLS];
+
+		if (work->hidden)
+			continue;
+		/* All work of a row is of one device. */
+		if ((!last || work->row != into.row || work->process != last->process ||
+		     (work->said | last->said) || work->start_ns < at->in.begin_ns ||
+		     work->start_ns >= at->in.end_ns) &&
+		    find_work(by_step, work, &into))
+			return -ENOMEM;
+		last = work;
+		pfw_tally_device(&into.of_step->sums, work->start_ns, work->dur_ns);
+		if (into.of_kind)
+			pfw_table_kind_add(into.of_kind, &(struct pfw_table_of_kind){
+								 .count = 1,
+								 .self_device_ns = work->dur_ns,
+								 .first_ns = work->start_ns,
+								 .first_dur_ns = work->dur_ns });
+	}
 	return 0;
 }
 
@@ -353,8 +390,7 @@ int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_
 		return 0;
 	error = pfw_steps_make(&by_step->found, by_step->step, by_step->steps);
 	error = error ? error : add_events(by_step, event, count);
-	for (size_t i = 0; i < works && !error && by_step->rows.count <= ROWS_MAX; i++)
-		error = work[i].hidden ? 0 : add_work(by_step, &work[i]);
+	error = error ? error : add_works(by_step, work, works);
 	for (size_t i = 0; i < by_step->sums && !error && by_step->rows.count <= ROWS_MAX; i++)
 		error = add_call(by_step, &by_step->sum[i].call, by_step->sum[i].process,
 				 by_step->sum[i].said);
@@ -385,19 +421,22 @@ struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step, uint
 void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, uint64_t step, uint32_t row,
 			     const struct pfw_tally *sums)
 {
-	const struct wanted wanted = { .slot = OF_CPU };
-	int64_t into = -1;
+	const struct of *of = &by_step->of[step % CELLS];
+	int64_t into = of->step == step ? (int64_t)of->row[OF_CPU] - 1 : -1;
+	struct pfw_table_of_kind *kind;
 
 	if (by_step->none)
 		return;
-	if (by_step->rows.count <= ROWS_MAX)
-		into = find_row(by_step, &wanted, step);
+	if (into < 0 && by_step->rows.count <= ROWS_MAX)
+		into = find_row(by_step, &(struct wanted){ .slot = OF_CPU }, step);
 	by_step->none |= into < 0;
 	if (into < 0)
 		return;
 	pfw_tally_merge(&by_step->rows.row[into].sums, sums);
-	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1,
-			      &(struct pfw_table_of_kind){ .count = sums->count,
+	kind = pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1);
+	if (kind)
+		pfw_table_kind_add(
+			kind, &(struct pfw_table_of_kind){ .count = sums->count,
 							   .self_ns = sums->self_ns,
 							   .self_device_ns = sums->self_device_ns,
 							   .first_ns = sums->first_ns,
