@@ -5,22 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
 #include "store/line/args.h"
 #include "store/table/code.h"
 #include "store/table/key.h"
 
-#define RECENT 64u
 /* A block keeps the args of the blocks before, which mostly are the same, up to so many. */
 #define ARGS_KEPT 4096u
 
-/* Sums of a kind in a step. */
+/* Sums of a kind in a step and of a device. */
 struct kind_row {
-	uint64_t step;
-	uint32_t kind, device;
 	struct pfw_table_of_kind sums;
+	uint32_t kind;
+	uint32_t next; /* another kind of these, plus 1; 0: none */
 };
 
 /* GPU work of a row with the same args and the same operator. */
@@ -39,10 +37,11 @@ struct pfw_table_by_arg {
 	size_t kind_room, operator_room;
 	struct kind_row *kind;
 	struct work_row *row;
-	struct pfw_pair_ids kind_ids, row_ids;
-	size_t kind_rows, kind_row_room, row_room;
+	uint32_t *first; /* of each step and device: its last kind, plus 1; 0: none */
+	uint32_t kinds_of_steps;
+	struct pfw_pair_ids row_ids;
+	size_t first_room, kind_row_room, row_room;
 	bool no_kinds;
-	uint32_t recent[RECENT]; /* the row of a kind in the last step, plus 1 */
 };
 
 /* ---- GPU work of a block ---- */
@@ -245,11 +244,11 @@ void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg)
 	pfw_text_ids_release(&by_arg->args);
 	pfw_text_ids_release(&by_arg->operators);
 	pfw_text_ids_release(&by_arg->kinds);
-	pfw_pair_ids_release(&by_arg->kind_ids);
 	pfw_pair_ids_release(&by_arg->row_ids);
 	free(by_arg->kind_of);
 	free(by_arg->operator_of);
-	free(by_arg->kind);
+	PFW_FREE_MAPPED(by_arg->kind, by_arg->kind_row_room);
+	PFW_FREE_MAPPED(by_arg->first, by_arg->first_room);
 	free(by_arg->row);
 	free(by_arg);
 }
@@ -340,46 +339,38 @@ static int64_t kind_of(struct pfw_table_by_arg *by_arg, const struct pfw_average
 	return kind;
 }
 
-static struct kind_row *kind_row_of(struct pfw_table_by_arg *by_arg, uint32_t kind, uint32_t device,
-				    uint64_t step)
+static struct kind_row *add_kind(struct pfw_table_by_arg *by_arg, uint32_t kind, uint32_t in)
 {
-	int64_t number = pfw_pair_ids_of(&by_arg->kind_ids, step, (uint64_t)kind << 8 | device);
+	uint32_t number = by_arg->kinds_of_steps;
 	struct kind_row *row;
 
-	if (number < 0 || number >= PFW_TABLE_ARG_ROWS ||
-	    PFW_REACH(by_arg->kind, (size_t)number, by_arg->kind_row_room))
+	if (number >= PFW_TABLE_ARG_ROWS ||
+	    PFW_REACH_MAPPED(by_arg->first, in, by_arg->first_room) ||
+	    PFW_REACH_MAPPED(by_arg->kind, number, by_arg->kind_row_room))
 		return NULL;
 	row = &by_arg->kind[number];
-	row->step = step;
 	row->kind = kind;
-	row->device = device;
-	by_arg->recent[(kind * 4 + device) % RECENT] = (uint32_t)number + 1;
+	row->next = by_arg->first[in];
+	by_arg->first[in] = ++by_arg->kinds_of_steps;
 	return row;
 }
 
 struct pfw_table_of_kind *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
 						const struct pfw_average *rows, uint32_t row,
-						uint64_t step)
+						uint32_t in)
 {
-	uint32_t device = (uint8_t)rows[row].key[1], recent;
 	int64_t kind = by_arg->no_kinds ? -1 : kind_of(by_arg, rows, row);
+	uint32_t number = in < by_arg->first_room ? by_arg->first[in] : 0;
 	struct kind_row *found = NULL;
 
-	if (kind >= 0) {
-		recent = by_arg->recent[((uint32_t)kind * 4 + device) % RECENT];
-		found = recent ? &by_arg->kind[recent - 1] : NULL;
-		if (!found || found->step != step || found->kind != kind || found->device != device)
-			found = kind_row_of(by_arg, (uint32_t)kind, device, step);
+	for (; number && kind >= 0; number = found->next) {
+		found = &by_arg->kind[number - 1];
+		if (found->kind == kind)
+			return &found->sums;
 	}
+	found = kind < 0 ? NULL : add_kind(by_arg, (uint32_t)kind, in);
 	by_arg->no_kinds |= !found;
 	return found ? &found->sums : NULL;
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct kind_row *x = a, *y = b;
-
-	return PFW_ORDER(x->step, y->step) ?: PFW_ORDER(x->kind, y->kind) ?: PFW_ORDER(x->device, y->device);
 }
 
 static void put_texts(struct pfw_blob *data, const struct pfw_text_ids *texts)
@@ -389,27 +380,30 @@ static void put_texts(struct pfw_blob *data, const struct pfw_text_ids *texts)
 		pfw_blob_bytes(data, texts->name[i].text, texts->name[i].bytes);
 }
 
-void pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data)
+bool pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data)
 {
-	uint32_t count = by_arg->kind_ids.count;
-	uint64_t step = 0, begin = 0;
-
 	PFW_BLOB_PUT(data, !by_arg->no_kinds);
-	if (by_arg->no_kinds)
-		return;
-	if (count)
-		qsort(by_arg->kind, count, sizeof(*by_arg->kind), by_place);
-	put_texts(data, &by_arg->kinds);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct kind_row *row = &by_arg->kind[i];
+	if (!by_arg->no_kinds)
+		put_texts(data, &by_arg->kinds);
+	return !by_arg->no_kinds;
+}
+
+void pfw_table_by_arg_put_kinds_of(const struct pfw_table_by_arg *by_arg,
+				   struct pfw_table_kinds_of *of, struct pfw_blob *data)
+{
+	uint32_t number = of->in < by_arg->first_room ? by_arg->first[of->in] : 0;
+
+	for (; number; number = by_arg->kind[number - 1].next) {
+		const struct kind_row *row = &by_arg->kind[number - 1];
 		const struct pfw_table_of_kind *sums = &row->sums;
 
-		PFW_BLOB_PUT(data, row->step - step, row->kind, row->device, sums->count,
+		PFW_BLOB_PUT(data, of->step - of->last_step, row->kind, of->device, sums->count,
 			     pfw_varint_fold(sums->self_ns), pfw_varint_fold(sums->self_device_ns),
-			     pfw_varint_fold((int64_t)((uint64_t)sums->first_ns - begin)),
+			     pfw_varint_fold(
+				     (int64_t)((uint64_t)sums->first_ns - (uint64_t)of->last_ns)),
 			     (uint64_t)sums->first_dur_ns);
-		step = row->step;
-		begin = (uint64_t)sums->first_ns;
+		of->last_step = of->step;
+		of->last_ns = sums->first_ns;
 	}
 }
 

@@ -71,11 +71,11 @@ struct pfw_table_of_kind {
 	int64_t self_ns, self_device_ns, first_ns, first_dur_ns; /* as in struct pfw_tally */
 };
 
-/* The sums of the kind of a row in a step (0: none), until the next call.  NULL: there are too many, or no
- * memory: then none will be kept. */
+/* The sums of the kind of a row in a step, whose events of this row's device are numbered `in`, until the next
+ * call.  NULL: there are too many, or no memory: then none will be kept. */
 struct pfw_table_of_kind *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
 						const struct pfw_average *rows, uint32_t row,
-						uint64_t step);
+						uint32_t in);
 
 /* Add events of one row. */
 static inline void pfw_table_kind_add(struct pfw_table_of_kind *sums,
@@ -97,5 +97,14 @@ int pfw_table_by_arg_put(struct pfw_table_by_arg *by_arg, const struct pfw_nesti
 			 const struct pfw_averages *rows, const uint32_t *number,
 			 struct pfw_blob *data);
 
-/* Append the kinds by step.  0 or -ENOMEM. */
-void pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data);
+/* Append what all kinds are; false: none are kept.  Then those of each step and device. */
+bool pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data);
+
+struct pfw_table_kinds_of {
+	uint32_t in;
+	uint64_t step, device; /* step: plus 1; 0: none */
+	uint64_t last_step;    /* of those before, as the next */
+	int64_t last_ns;
+};
+void pfw_table_by_arg_put_kinds_of(const struct pfw_table_by_arg *by_arg,
+				   struct pfw_table_kinds_of *of, struct pfw_blob *data);

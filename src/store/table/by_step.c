@@ -265,6 +265,11 @@ static int add_call(struct pfw_table_by_step *by_step, const struct pfw_table_ca
 	return row ? pfw_table_add_call(row, call, true, true) : -ENOMEM;
 }
 
+static uint32_t number_of(const struct pfw_table_by_step *by_step, const struct pfw_average *row)
+{
+	return (uint32_t)(row - by_step->rows.row);
+}
+
 /* The sums of one kind of work in a step. */
 struct of_work {
 	uint32_t row;
@@ -276,8 +281,6 @@ struct of_work {
 static int find_work(struct pfw_table_by_step *by_step, const struct pfw_table_work *work,
 		     struct of_work *found)
 {
-	uint64_t step;
-
 	*found = (struct of_work){
 		.row = work->row,
 		.of_step = row_of(by_step, (struct wanted){ .slot = work->device == 1 ? OF_DEVICE
@@ -290,9 +293,8 @@ static int find_work(struct pfw_table_by_step *by_step, const struct pfw_table_w
 	by_step->none |= work->said == UINT32_MAX;
 	if (!found->of_step)
 		return -ENOMEM;
-	memcpy(&step, found->of_step->key + 2, sizeof(step));
-	found->of_kind =
-		pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, work->row, step + 1);
+	found->of_kind = pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, work->row,
+					       number_of(by_step, found->of_step));
 	return 0;
 }
 
@@ -433,7 +435,7 @@ void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, uint64_t step, u
 	if (into < 0)
 		return;
 	pfw_tally_merge(&by_step->rows.row[into].sums, sums);
-	kind = pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1);
+	kind = pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, (uint32_t)into);
 	if (kind)
 		pfw_table_kind_add(
 			kind, &(struct pfw_table_of_kind){ .count = sums->count,
@@ -554,7 +556,17 @@ int pfw_table_by_step_put_durations(const struct pfw_table_by_step *by_step, str
 
 int pfw_table_by_step_put_kinds(const struct pfw_table_by_step *by_step, struct pfw_blob *data)
 {
-	if (!by_step->none)
-		pfw_table_by_arg_put_kinds(by_step->by_arg, data);
+	struct pfw_table_kinds_of of = { 0 };
+
+	if (by_step->none || !pfw_table_by_arg_put_kinds(by_step->by_arg, data))
+		return 0;
+	for (uint32_t i = 0; i < by_step->rows.count; i++) {
+		const struct place *place = &by_step->place[i];
+
+		of.in = number_of(by_step, place->row);
+		of.device = place->value[1];
+		of.step = place->value[2];
+		pfw_table_by_arg_put_kinds_of(by_step->by_arg, &of, data);
+	}
 	return 0;
 }
