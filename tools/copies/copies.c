@@ -2,7 +2,6 @@
 #include "copies/copies.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,11 +97,14 @@ static int make_copies(struct copies *copies)
 /* Remove what was made, or give it its name. */
 static int end_copies(struct copies *copies, int status)
 {
+	int error = 0;
+
 	if (copies->fd >= 0)
 		close(copies->fd);
-	if (status <= CLI_PROBLEMS &&
-	    renameat2(AT_FDCWD, copies->temporary, AT_FDCWD, copies->path, RENAME_NOREPLACE) < 0)
-		status = fail(copies, copies->path, errno);
+	if (status <= CLI_PROBLEMS)
+		error = pfw_rename_new(copies->temporary, copies->path);
+	if (error)
+		status = fail(copies, copies->path, -error);
 	for (size_t i = 0; i < copies->traces->count; i++) {
 		if (status > CLI_PROBLEMS && copies->copy[i].path)
 			unlink(copies->copy[i].path);

@@ -2,7 +2,6 @@
 #include "ui/output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -132,13 +131,15 @@ static void give_mode(const struct output *output)
 /* Give the file its name, which without --force must still be free. */
 static int give_name(struct output *output)
 {
-	if (renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->path,
-		      output->force ? 0 : RENAME_NOREPLACE) == 0)
+	int error = 0;
+
+	if (!output->force)
+		error = pfw_rename_new(output->temporary, output->path);
+	else if (rename(output->temporary, output->path) < 0)
+		error = -errno;
+	if (!error)
 		return CLI_OK;
-	/* Some file systems lack RENAME_NOREPLACE: link() never replaces either. */
-	if (errno == EINVAL && !output->force && link(output->temporary, output->path) == 0)
-		return CLI_OK;
-	cli_error(output->command->name, "%s: %s", cli_name(output->path), strerror(errno));
+	cli_error(output->command->name, "%s: %s", cli_name(output->path), strerror(-error));
 	return CLI_USAGE;
 }
 

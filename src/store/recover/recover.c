@@ -9,7 +9,6 @@
 #include "store/recover/recover.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <setjmp.h>
@@ -229,19 +228,6 @@ static int make_temporary(struct adoption *adoption)
 	return adoption->trace_fd < 0 ? adoption->trace_fd : 0;
 }
 
-/* Rename a file to a free name.  File systems without RENAME_NOREPLACE have link(). */
-static int rename_free(const char *from, const char *to)
-{
-	if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
-		return 0;
-	if (errno != EINVAL && errno != ENOSYS)
-		return -errno;
-	if (link(from, to) < 0)
-		return -errno;
-	unlink(from);
-	return 0;
-}
-
 /* The process was killed after creating its trace and before noting that in the header: take over
  * an empty, unlocked file, as its writer would have. */
 static bool take_empty(const char *from, const char *to)
@@ -285,7 +271,7 @@ static int publish(struct adoption *adoption)
 		error = numbered(name, adoption, n);
 		if (error)
 			return error;
-		error = rename_free(adoption->temporary, name);
+		error = pfw_rename_new(adoption->temporary, name);
 		if (error == -EEXIST && n == 1 && take_empty(adoption->temporary, name))
 			error = 0;
 	}

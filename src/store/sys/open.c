@@ -73,6 +73,36 @@ int pfw_open_new(const char *path, mode_t mode)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Take a name by an empty file, or an empty directory. */
+static int take_name(const char *path, bool directory)
+{
+	int fd;
+
+	if (directory)
+		return mkdir(path, 0700) < 0 ? -errno : 0;
+	fd = pfw_open_new(path, 0600);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+int pfw_rename_new(const char *from, const char *to)
+{
+	struct stat st;
+	int error;
+
+	if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+		return 0;
+	if ((errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) || lstat(from, &st) < 0)
+		return -errno;
+	error = take_name(to, S_ISDIR(st.st_mode));
+	if (error || !rename(from, to))
+		return error;
+	error = -errno;
+	remove(to);
+	return error;
+}
+
 int64_t pfw_changed_ns(const struct stat *st)
 {
 	return st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;

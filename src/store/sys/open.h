@@ -31,6 +31,12 @@ int pfw_open_file(const char *path, unsigned rules, struct stat *st);
 /* Create a file for reading and writing; -EEXIST if the name is taken, also by a link. */
 int pfw_open_new(const char *path, mode_t mode);
 
+/*
+ * Rename a file or a directory to a name that is free.  0, -EEXIST: it is not; or -errno.  Without the kernel's
+ * help (NFS, many file systems of FUSE) another process may see an empty file of that name for a moment.
+ */
+int pfw_rename_new(const char *from, const char *to);
+
 /* When a file's content was last changed, in ns since the epoch. */
 int64_t pfw_changed_ns(const struct stat *st);
 
