@@ -298,6 +298,7 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 {
 	struct collect *collect = user;
 	const struct pfw_select *reach = &collect->options->reach;
+	const bool some = select_args_but_rank(reach);
 	struct pfw_pass_lines lines;
 	struct held *held;
 	int error = 0;
@@ -316,8 +317,7 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 	held->block->compute = &collect->options->compute.name;
 	pfw_pass_lines_init(&lines, block);
 	while (!error && pfw_pass_lines_next(&lines)) {
-		if (!select_args_but_rank(&collect->options->reach) ||
-		    pfw_select_entry(reach, worker->state, block->file, &lines.entry))
+		if (!some || pfw_select_entry(reach, worker->state, block->file, &lines.entry))
 			error = pfw_overlap_block_add(held->block, &lines.entry, NULL);
 	}
 	return error;

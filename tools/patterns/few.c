@@ -51,7 +51,9 @@ struct walk {
 	struct best moved, mapped;
 	size_t rank; /* number of the current one */
 	bool again;  /* the second walk */
-	/* Of each file, its row of the first walk, up to ROWS_BYTES; no bytes: it is read again. */
+	/* For the second walk: the indexes of the first files, which stay open, since reading a large row again takes
+	 * less time than memory for it; of the others their rows, up to ROWS_BYTES.  No bytes: it is opened again. */
+	struct pfw_index *open[PFW_INDEXES_OPEN];
 	struct pfw_pattern_row *rows;
 	size_t rows_bytes;
 };
@@ -225,8 +227,13 @@ static void drop_row(struct pfw_pattern_row *row)
 	*row = (struct pfw_pattern_row){ .data = NULL };
 }
 
-/* The row of a file, read from its index.  0 or -errno. */
-static int read_row(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t number)
+static bool is_open(const struct walk *walk, size_t file)
+{
+	return file < PFW_INDEXES_OPEN && walk->open[file];
+}
+
+/* Keep the row of a file, or its index.  0 or -errno. */
+static int open_file(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t number)
 {
 	const struct pfw_trace_file *file = &walk->traces->file[number];
 	struct pfw_index *index;
@@ -238,6 +245,11 @@ static int read_row(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t n
 		return error;
 	if (!walk->again)
 		error = survey_keep_problems(&walk->patterns->survey, file->path, index);
+	/* Of a partial it is in memory. */
+	if (!error && number < PFW_INDEXES_OPEN && !file->partial) {
+		walk->open[number] = index;
+		return 0;
+	}
 	error = error ?: pfw_patterns_copy_row(index, &walk->rows[number]);
 	pfw_index_close(index);
 	return error;
@@ -251,12 +263,14 @@ static int walk_file(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t 
 	struct pfw_pattern_totals totals;
 	int error = rank ? 0 : -ENOMEM;
 
-	if (!error && !row->bytes)
-		error = read_row(walk, ahead, number);
+	if (!error && !row->bytes && !is_open(walk, number))
+		error = open_file(walk, ahead, number);
 	if (error)
 		return error;
 	walk->rank = (size_t)(rank - walk->patterns->rank);
-	error = pfw_patterns_walk_row(row, &totals, take, walk);
+	error = is_open(walk, number)
+			? pfw_patterns_walk_index(walk->open[number], &totals, take, walk)
+			: pfw_patterns_walk_row(row, &totals, take, walk);
 	if (!walk->again)
 		walk->rows_bytes += row->bytes;
 	if (walk->rows_bytes > ROWS_BYTES)
@@ -271,7 +285,8 @@ static bool wants(void *user, size_t file)
 {
 	const struct walk *walk = user;
 
-	return pfw_select_file(&walk->patterns->select, file) && !walk->rows[file].bytes;
+	return pfw_select_file(&walk->patterns->select, file) && !walk->rows[file].bytes &&
+	       !is_open(walk, file);
 }
 
 /* Files come in order of rank, so that those of a rank follow each other. */
@@ -362,6 +377,10 @@ static void free_walk(struct walk *walk)
 	free(walk->mapped.kept);
 	for (size_t i = 0; walk->rows && i < walk->traces->count; i++)
 		drop_row(&walk->rows[i]);
+	for (size_t i = 0; i < PFW_INDEXES_OPEN; i++) {
+		if (walk->open[i])
+			pfw_index_close(walk->open[i]);
+	}
 	free(walk->rows);
 	free(walk->sum);
 	pfw_hash_slots_release(&walk->slots);
