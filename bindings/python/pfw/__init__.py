@@ -11,16 +11,17 @@ All functions may be called from any thread.
 """
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from ._api import (Segment, Stats, compute_event, counter, current, dump, enabled, event, flush, instant,
-                   on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
+from ._api import (compute_event, counter, current, dump, enabled, event, flush, instant, on_trace_ready, schedule,
+                   set_rank, span, start, stats, step, stop, version)
 from ._trace import record_function, trace
 
+TYPE_CHECKING = False  # here and below not typing's, which takes longer to import than pfw; checkers know the name
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._calls import trace_calls
     from ._dask import to_dask
+    from ._figures import Segment, Stats
     from ._read import Lines, query, read, scan
     from ._tables import Run, Table, compare, memory, overlap, patterns, summary, table
 
@@ -33,13 +34,15 @@ __version__ = version()
 
 # What reads traces, what traces calls, and pfw.torch's, for short: loaded when they are asked for, as programs that only
 # record should not wait for them.
-_LATER = {**dict.fromkeys(("Lines", "query", "read", "scan"), "_read"),
+_LATER = {**dict.fromkeys(("Segment", "Stats"), "_figures"), **dict.fromkeys(("Lines", "query", "read", "scan"), "_read"),
           **dict.fromkeys(("Run", "Table", "compare", "memory", "overlap", "patterns", "summary", "table"), "_tables"),
           **dict.fromkeys(("compare_impls", "memory_profile"), "torch"), "to_dask": "_dask",
           "trace_calls": "_calls"}
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name == "plot":
         return importlib.import_module("pfw.plot")
     if name not in _LATER:

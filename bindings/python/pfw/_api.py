@@ -2,11 +2,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import NamedTuple
 
 from . import _children
 from ._load import core as _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._figures import Segment, Stats
 
 span = _core.span
 event = _core.event
@@ -14,39 +18,6 @@ instant = _core.instant
 enabled = _core.enabled
 current = _core.current
 compute_event = _core.compute_event
-
-
-class Stats(NamedTuple):
-    """What was recorded so far; figures lag the threads by at most PFW_FLUSH_MS."""
-
-    events: int
-    """Lines in the trace that are not metadata."""
-    lost: int
-    """Events that could not be kept, for whatever reason."""
-    waits: int
-    """Times that a thread waited for room."""
-    waited_ns: int
-    """Nanoseconds that threads waited for room."""
-    trace_bytes: int
-    """Length of the trace."""
-    enabled: bool
-    """Whether events are recorded now."""
-    path: str
-    """The trace, "" while there is none."""
-
-
-class Segment(NamedTuple):
-    """A finished cycle of the schedule, as the hook is told."""
-
-    path: str
-    cycle: int
-    first_step: int
-    steps: int
-    step: int
-    first_id: int
-    last_id: int
-    events: int
-    lost: int
 
 
 def _path(name: str, value: str | bytes | os.PathLike[str] | None) -> str | None:
@@ -80,7 +51,7 @@ def start(log_file: str | os.PathLike[str] | None = None, *,
 def begin(base: str | None, below: str | None, compression: bool | None, whole_us: bool) -> bool:
     """As :func:`start`, if need be with times in whole microseconds."""
     _core.start(base, below, compression, whole_us)
-    recording = stats().enabled
+    recording: bool = _core.stats()[-2]
     if recording:
         _children.inherit(below, compression)
         _children.watch_ranks()
@@ -147,6 +118,8 @@ def on_trace_ready(hook: Callable[[Segment], object] | None) -> bool:
     It is called inside the :func:`step` or :func:`stop` that ends the cycle, in its thread; an
     exception in it is printed and goes no further.  None: no hook.
     """
+    from ._figures import Segment
+
     if hook is None:
         return _core.on_trace_ready(None) == 0
     if not callable(hook):
@@ -164,6 +137,8 @@ def counter(name: str, value: float | None = None, /, **series: float) -> None:
 
 def stats() -> Stats:
     """What was recorded so far."""
+    from ._figures import Stats
+
     return Stats(*_core.stats())
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 from ._imports import when_imported
 from ._load import core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
 _DISTRIBUTED = "torch.distributed.distributed_c10d"
 _set: dict[str, str] = {}  # variables that are there because of us

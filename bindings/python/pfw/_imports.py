@@ -1,12 +1,14 @@
 """Has a function called with a module as soon as that has been imported."""
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import importlib.machinery
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
 _wanted: dict[str, list[Callable[[ModuleType], None]]] = {}
 
@@ -24,6 +26,8 @@ class _Finder:
             return None
         if not _wanted:
             sys.meta_path.remove(self)
+        import importlib.util
+
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             _watch(spec.loader, calls)

@@ -1,8 +1,7 @@
 """pfw._core, or what stands for it where it cannot be loaded."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import _core as core
 else:

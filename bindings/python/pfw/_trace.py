@@ -7,13 +7,16 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable
-from typing import Any, TypeVar, overload
 
 from ._load import core
 
-Wrapped = TypeVar("Wrapped", bound=Any)
-Function = Callable[..., Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, overload
+
+    Wrapped = TypeVar("Wrapped", bound=Any)
+    Function = Callable[..., Any]
 on_enter: Callable[[str], object] | None = None  # told the names of record_function()s: PFW_STEP
 _STEP_NAMES = os.environ.get("PFW_STEP", "auto") != "auto"  # a span with such a name begins a step
 profile_writes = False  # a pfw.torch.profile records: torch's annotations go to the trace
@@ -96,10 +99,11 @@ def _class(cls: type, name: str | None, category: str | None) -> type:
     return cls
 
 
-@overload
-def trace(target: Wrapped, /) -> Wrapped: ...
-@overload
-def trace(target: str | None = None, /, *, category: str | None = None) -> Callable[[Wrapped], Wrapped]: ...
+if TYPE_CHECKING:
+    @overload
+    def trace(target: Wrapped, /) -> Wrapped: ...
+    @overload
+    def trace(target: str | None = None, /, *, category: str | None = None) -> Callable[[Wrapped], Wrapped]: ...
 
 
 def trace(target: Any = None, /, *, category: str | None = None) -> Any:

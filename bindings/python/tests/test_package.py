@@ -120,3 +120,19 @@ def test_disabled_leaves_nothing(run):
             pass
         """, DFTRACER_ENABLE="0")
     assert not list(run.directory.glob("*.pfw")) and not run.errors
+
+
+def test_import_loads_little(run):
+    """What a program that only records does not use takes longer to import than pfw."""
+    name = run.save(f"""
+        import os, sys
+        before = set(sys.modules)
+        sys.path.insert(0, {str(pathlib.Path(pfw.__file__).parent.parent)!r})
+        import pfw
+        pfw.start("t")
+        with pfw.span("a"):
+            pass
+        print(sorted({{"typing", "inspect", "re", "enum", "importlib.util", "json"}} & set(sys.modules) - before))
+        """)
+    run.command(sys.executable, "-I", "-S", name)
+    assert run.output == "[]\n"
