@@ -59,7 +59,7 @@ ERRORS = {
     "mkdirat": ("EACCES", "EDQUOT", "EEXIST", "EMLINK", "ENOENT", "ENOSPC", "EROFS") + DENIED,
     "renameat2": ("EACCES", "EBUSY", "EDQUOT", "EEXIST", "EINVAL", "ENOENT", "ENOSPC", "EROFS",
                   "EXDEV") + DENIED,
-    "linkat": ("EEXIST", "EMLINK", "ENOSPC", "EXDEV") + DENIED,
+    "linkat": ("EEXIST", "EMLINK", "EPERM", "ENOSPC", "EXDEV") + DENIED,
     "readlinkat": ("EACCES", "EINVAL", "EIO", "ENOENT", "ENOMEM") + DENIED,
     "getcwd": ("EACCES", "ENOENT", "ENOMEM", "ERANGE"),
     "mmap": ("EACCES", "EAGAIN", "ENFILE", "ENODEV", "ENOMEM", "EPERM"),

@@ -153,14 +153,27 @@ int pfw_output_write(int fd, const void *data, size_t bytes, uint64_t offset)
 	return 0;
 }
 
-/* Rename without replacing, also on a file system without RENAME_NOREPLACE. */
+/* Rename without replacing, also on a file system without RENAME_NOREPLACE (NFS), or without hard links, too
+ * (many of FUSE): there an empty file takes the name, and is replaced. */
 static int move_to(const char *from, const char *to)
 {
-	int error = pfw_os_rename_noreplace(from, to);
+	int error = pfw_os_rename_noreplace(from, to), fd;
 
 	if (error != -EINVAL && error != -ENOSYS)
 		return error;
-	return pfw_os_link(AT_FDCWD, from, to, 0) ?: pfw_os_unlink(from);
+	error = pfw_os_link(AT_FDCWD, from, to, 0);
+	if (!error)
+		return pfw_os_unlink(from);
+	if (error == -EEXIST || error == -ENOENT)
+		return error;
+	fd = create_here(to);
+	if (fd < 0)
+		return fd;
+	pfw_os_close(fd);
+	error = (int)pfw_syscall6(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
+	if (error)
+		pfw_os_unlink(to);
+	return error;
 }
 
 int pfw_output_move(char *from, const char *to)

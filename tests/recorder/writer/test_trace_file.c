@@ -4,14 +4,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -149,6 +154,31 @@ static void a_move_replaces_nothing(void **state)
 	assert_string_equal(path, in_dir("nothing"));
 }
 
+/* As gcsfuse and s3fs are. */
+static void a_file_system_may_lack_flags_and_links(void **state)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[4])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(*code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) {
+		skip();
+		return;
+	}
+	close(create("probe"));
+	assert_int_equal(linkat(AT_FDCWD, path, AT_FDCWD, in_dir("other"), 0), -1);
+	a_move_replaces_nothing(state);
+}
+
 static void writes_go_where_they_should(void **state)
 {
 	struct rlimit limit, low;
@@ -199,10 +229,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(a_taken_name_gets_a_number),      TEST(directories_are_made),
-		TEST(a_symbolic_link_is_not_followed), TEST(it_is_locked_while_open),
-		TEST(another_file_is_stale),	       TEST(a_move_replaces_nothing),
-		TEST(writes_go_where_they_should),     TEST(errors_name_file_cause_and_cure),
+		TEST(a_taken_name_gets_a_number),
+		TEST(directories_are_made),
+		TEST(a_symbolic_link_is_not_followed),
+		TEST(it_is_locked_while_open),
+		TEST(another_file_is_stale),
+		TEST(a_move_replaces_nothing),
+		TEST(writes_go_where_they_should),
+		TEST(errors_name_file_cause_and_cure),
+		TEST(a_file_system_may_lack_flags_and_links), /* last: the filter stays */
 #undef TEST
 	};
 
