@@ -32,7 +32,7 @@ void pfw_patterns_block_clear(void *patterns_block)
 
 	pfw_text_ids_clear(&block->names);
 	memset(block->last, 0, sizeof(block->last));
-	block->ops = 0;
+	pfw_pattern_ops_clear(&block->ops);
 	if (block->of_row)
 		memset(block->of_row, 0, block->of_row_room * sizeof(*block->of_row));
 	block->threads = block->pids = block->begins = false;
@@ -48,7 +48,7 @@ void pfw_patterns_block_free(void *patterns_block)
 	pfw_text_ids_release(&block->names);
 	free(block->row);
 	free(block->of_row);
-	free(block->op);
+	pfw_pattern_ops_release(&block->ops);
 	free(block);
 }
 
@@ -294,7 +294,7 @@ static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 	if (name < 0)
 		return name == -ENOENT ? 0 : -ENOMEM;
 	op->name = (uint32_t)name;
-	return PFW_PUSH(block->op, block->ops, block->room, *op);
+	return pfw_pattern_ops_push(&block->ops, op);
 }
 
 /* Counts of the whole process since the last such line. */
@@ -314,7 +314,7 @@ static void add_counters(struct pfw_pattern_counters *counters, const struct pfw
 
 static void note_pid(struct pfw_patterns_block *block, const struct pfw_entry *entry)
 {
-	if (!block->ops)
+	if (!block->ops.count)
 		block->pid = entry->pid;
 	block->pids |= entry->pid != block->pid;
 }
@@ -401,27 +401,24 @@ static NOT_INLINE int add_call(struct pfw_patterns_block *block, const struct pf
 		     : known->ret == NO_RET ? -1
 					    : known->ret;
 	int64_t name = known->fname ? name_of_call(block, fd, known) : -ENOENT;
-	struct pfw_pattern_op *op;
+	struct pfw_pattern_op op = { .process = entry->process,
+				     .ts_ns = entry->ts_ns,
+				     .ns = entry->dur_ns,
+				     .fd = fd,
+				     .name = (uint32_t)name,
+				     .call = true,
+				     .role = role,
+				     .wanted = known->wanted,
+				     .failed = known->ret < 0 && known->ret != NO_RET };
 
-	if (!block->ops)
+	if (!block->ops.count)
 		block->tid = entry->tid;
 	block->threads |= entry->tid != block->tid;
 	note_pid(block, entry);
-	if (name == -ENOMEM || PFW_ROOM(block->op, block->ops, block->room))
+	set_effect(&op, entry, what, known);
+	if (name == -ENOMEM || (name >= 0 && pfw_pattern_ops_push(&block->ops, &op)))
 		return -ENOMEM;
-	op = &block->op[block->ops];
-	*op = (struct pfw_pattern_op){ .process = entry->process,
-				       .ts_ns = entry->ts_ns,
-				       .ns = entry->dur_ns,
-				       .fd = fd,
-				       .name = (uint32_t)name,
-				       .call = true,
-				       .role = role,
-				       .wanted = known->wanted,
-				       .failed = known->ret < 0 && known->ret != NO_RET };
-	set_effect(op, entry, what, known);
-	block->ops += name >= 0;
-	return role == PFW_ROLE_COPY ? add_target(block, entry, *op, known->fname) : 0;
+	return role == PFW_ROLE_COPY ? add_target(block, entry, op, known->fname) : 0;
 }
 
 /* A line of the tracer's own. */
@@ -496,8 +493,11 @@ static NOT_INLINE int add_summary_line(struct pfw_patterns_block *block,
 	if (!known.fname && known.call.role != PFW_ROLE_COPY)
 		return 0;
 	cell = what_of(block, entry, &alone);
-	cell->role = name->role;
-	cell->usual = name->role != PFW_ROLE_COPY && cell->what != PWRITEV2;
+	if (name->role != PFW_ROLE_COPY &&
+	    (cell->what == LOOK || cell->what == LSEEK || cell->what == CLOSE))
+		cell->usual = PFW_PATTERN_BIT(.role = name->role, .wanted = 1, .call = 1,
+					      .seek = cell->what == CLOSE ? PFW_SEEK_CLOSED
+									  : PFW_SEEK_NONE);
 	return add_call(block, entry, &known);
 }
 
@@ -522,50 +522,42 @@ static NOT_INLINE bool appends(struct pfw_patterns_known *cell, const struct pfw
 	return cell->append;
 }
 
-/* A read or a write, as set_effect(). */
-static inline void put_access(struct pfw_pattern_op *op, const struct pfw_entry *entry,
-			      const struct pfw_patterns_known *cell,
-			      const struct pfw_summary_last *last, uint32_t name)
+/* What a usual call does, as set_effect(): set fd, value, bytes and bits. */
+static inline void set_usual(struct pfw_pattern_packed *op, const struct pfw_entry *entry,
+			     struct pfw_patterns_known *cell, const struct pfw_summary_last *last)
 {
-	int64_t offset = number_at(entry, true, cell->offset, "offset");
-
-	*op = (struct pfw_pattern_op){ .process = entry->process,
-				       .bytes = last->moved ? last->bytes : 0,
-				       .ts_ns = entry->ts_ns,
-				       .ns = entry->dur_ns,
-				       .fd = number_at(entry, true, cell->fd, "fd"),
-				       .value = offset,
-				       .name = name,
-				       .role = cell->role,
-				       .wanted = true,
-				       .failed = last->ret < 0,
-				       .placed = offset >= 0,
-				       .moved = last->moved,
-				       .call = true };
+	op->bits = cell->usual;
+	if (last->ret < 0)
+		op->bits |= PFW_PATTERN_BIT(.failed = 1);
+	if (op->role == PFW_ROLE_READ || op->role == PFW_ROLE_WRITE) {
+		op->value = number_at(entry, true, cell->offset, "offset");
+		if (op->value >= 0)
+			op->bits |= PFW_PATTERN_BIT(.placed = 1);
+		if (last->moved)
+			op->bits |= PFW_PATTERN_BIT(.moved = 1);
+		op->bytes = last->moved ? (uint32_t)last->bytes : 0;
+	} else if (op->role == PFW_ROLE_OPEN) {
+		if (appends(cell, entry))
+			op->bits |= PFW_PATTERN_BIT(.append = 1);
+	} else if (cell->what == LSEEK) {
+		op->value = last->ret;
+		if (last->ret >= 0)
+			op->bits |= PFW_PATTERN_BIT(.seek = PFW_SEEK_TO);
+	}
 }
 
-/* An open, or a call that is no access. */
-static inline void put_other(struct pfw_pattern_op *op, const struct pfw_entry *entry,
+static inline void add_usual(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 			     struct pfw_patterns_known *cell, const struct pfw_summary_last *last,
-			     uint32_t name)
+			     int16_t fd, uint32_t name)
 {
-	bool opens = cell->role == PFW_ROLE_OPEN;
+	struct pfw_pattern_packed *op = &block->ops.at[block->ops.count++];
 
-	*op = (struct pfw_pattern_op){
-		.process = entry->process,
-		.ts_ns = entry->ts_ns,
-		.ns = entry->dur_ns,
-		.fd = opens ? last->ret : number_at(entry, true, cell->fd, "fd"),
-		.name = name,
-		.role = cell->role,
-		.seek = cell->what == CLOSE ? PFW_SEEK_CLOSED : PFW_SEEK_NONE,
-		.wanted = true,
-		.failed = last->ret < 0,
-		.append = opens && appends(cell, entry),
-		.call = true
+	block->threads |= entry->tid != block->tid;
+	block->pids |= entry->pid != block->pid;
+	*op = (struct pfw_pattern_packed){
+		.ts_ns = entry->ts_ns, .name = name, .ns = (uint32_t)entry->dur_ns, .fd = fd
 	};
-	if (!opens && cell->what != LOOK && cell->what != CLOSE)
-		add_effect(op, entry, (enum what)cell->what, last->ret);
+	set_usual(op, entry, cell, last);
 }
 
 int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
@@ -574,21 +566,21 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 	struct pfw_patterns_block *block = user;
 	const struct pfw_summary_last *last = &summary->last;
 	struct pfw_patterns_known *cell = &block->known[entry->form % PFW_ENTRY_NUMBERS];
-	int64_t name;
+	struct pfw_pattern_packed usual;
+	int64_t name, fd;
 
 	/* A usual call of a known form, on a file, that is not the block's first and has room. */
 	if (!last->call || !last->file || last->fname.escaped || !entry->form ||
 	    cell->form != entry->form || cell->named != entry->named || !cell->usual ||
-	    block->ops - 1 >= block->room - 1)
+	    block->ops.count - 1 >= block->ops.room - 1 || entry->process != block->ops.process)
 		return add_summary_line(block, entry, summary);
-	block->threads |= entry->tid != block->tid;
-	block->pids |= entry->pid != block->pid;
+	usual.bits = cell->usual;
+	fd = usual.role == PFW_ROLE_OPEN ? last->ret : number_at(entry, true, cell->fd, "fd");
+	if (!pfw_pattern_fits(fd, entry->dur_ns, last->bytes))
+		return add_summary_line(block, entry, summary);
 	name = name_of_row(block, summary->file, last->file, &last->fname);
 	if (name < 0)
 		return name == -ENOENT ? 0 : -ENOMEM;
-	if (cell->role == PFW_ROLE_READ || cell->role == PFW_ROLE_WRITE)
-		put_access(&block->op[block->ops++], entry, cell, last, (uint32_t)name);
-	else
-		put_other(&block->op[block->ops++], entry, cell, last, (uint32_t)name);
+	add_usual(block, entry, cell, last, (int16_t)fd, (uint32_t)name);
 	return 0;
 }

@@ -139,12 +139,12 @@ static void free_file(void *user)
 /* Note whether all calls are of one process.  -EAGAIN: they are not, in an index that is added to. */
 static int note_process(struct file *file, const struct pfw_patterns_block *block)
 {
-	if (!file->any && block->ops) {
+	if (!file->any && block->ops.count) {
 		file->any = true;
 		file->pid = block->pid;
 	}
 	file->several |= (block->begins && file->begun) || block->pids ||
-			 (block->ops && block->pid != file->pid);
+			 (block->ops.count && block->pid != file->pid);
 	file->begun |= block->begins;
 	return file->resumed && file->several ? -EAGAIN : 0;
 }

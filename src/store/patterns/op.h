@@ -18,6 +18,21 @@ enum pfw_seek {
 	PFW_SEEK_CLOSED
 };
 
+/* clang-format off */
+#define PFW_PATTERN_BITS                                                        \
+	union {                                                                 \
+		struct {                                                        \
+			uint16_t role : 3, seek : 3;                            \
+			uint16_t wanted : 1, summed : 1, touches : 1, dups : 1; \
+			uint16_t failed : 1, placed : 1, append : 1;            \
+			uint16_t moved : 1; /* `bytes` are known */             \
+			uint16_t target_of_copy : 1;                            \
+			uint16_t call : 1; /* one */                            \
+		};                                                              \
+		uint16_t bits;                                                  \
+	}
+/* clang-format on */
+
 struct pfw_pattern_op {
 	uint64_t process; /* later its number */
 	uint64_t bytes;
@@ -27,12 +42,7 @@ struct pfw_pattern_op {
 	 * `dups`: the new descriptor; else the offset, if `placed` or of a seek. */
 	int64_t value;
 	uint32_t name; /* number of the block's name; later the row */
-	/* Bits: up to half a million wait for others. */
-	unsigned role : 8, seek : 8;
-	unsigned wanted : 1, summed : 1, touches : 1, dups : 1, failed : 1, placed : 1, append : 1;
-	unsigned moved : 1; /* `bytes` are known */
-	unsigned target_of_copy : 1;
-	unsigned call : 1; /* one */
+	PFW_PATTERN_BITS;
 };
 
 static inline uint64_t pfw_pattern_op_calls(const struct pfw_pattern_op *op)
@@ -40,17 +50,58 @@ static inline uint64_t pfw_pattern_op_calls(const struct pfw_pattern_op *op)
 	return op->summed ? (uint64_t)op->value : op->call;
 }
 
-/* Most operations: a call that is wanted, did not fail, and needs no more than its bytes and its offset. */
-static inline bool pfw_pattern_op_is_usual(const struct pfw_pattern_op *op)
+/* The same in less memory, in a struct pfw_pattern_ops. */
+struct pfw_pattern_packed {
+	int64_t ts_ns;
+	int64_t value; /* of a wide one: its number */
+	uint32_t name;
+	uint32_t ns, bytes;
+	int16_t fd; /* PFW_PATTERN_WIDE: all but ts_ns and name is in its wide form */
+	PFW_PATTERN_BITS;
+};
+#define PFW_PATTERN_WIDE INT16_MIN
+#define PFW_PATTERN_BIT(...) ((struct pfw_pattern_packed){ __VA_ARGS__ }.bits)
+
+/* Whether an operation of the usual process fits. */
+static inline bool pfw_pattern_fits(int64_t fd, int64_t ns, uint64_t bytes)
 {
-	return op->wanted && op->call && !op->summed && !op->touches && !op->dups && !op->failed &&
-	       !op->append && !op->target_of_copy;
+	return ((uint64_t)ns | bytes) <= UINT32_MAX && fd == (int16_t)fd && fd != PFW_PATTERN_WIDE;
 }
 
-/* A block's operations sorted by time; those before `next` were taken. */
+static inline struct pfw_pattern_packed pfw_pattern_pack(const struct pfw_pattern_op *op)
+{
+	return (struct pfw_pattern_packed){ .ts_ns = op->ts_ns,
+					    .value = op->value,
+					    .name = op->name,
+					    .ns = (uint32_t)op->ns,
+					    .bytes = (uint32_t)op->bytes,
+					    .fd = (int16_t)op->fd,
+					    .bits = op->bits };
+}
+
+/* Of one that fits. */
+static inline struct pfw_pattern_op pfw_pattern_unpack(const struct pfw_pattern_packed *packed,
+						       uint64_t process)
+{
+	return (struct pfw_pattern_op){ .process = process,
+					.bytes = packed->bytes,
+					.ts_ns = packed->ts_ns,
+					.ns = packed->ns,
+					.fd = packed->fd,
+					.value = packed->value,
+					.name = packed->name,
+					.bits = packed->bits };
+}
+
+/* Append an operation.  0 or -ENOMEM. */
+int pfw_pattern_ops_push(struct pfw_pattern_ops *ops, const struct pfw_pattern_op *op);
+void pfw_pattern_ops_clear(struct pfw_pattern_ops *ops);
+void pfw_pattern_ops_release(struct pfw_pattern_ops *ops);
+
+/* Operations sorted by time; those before `next` were taken. */
 struct pfw_pattern_run {
-	struct pfw_pattern_op *op;
-	size_t ops, next, room;
+	struct pfw_pattern_ops ops;
+	size_t next;
 };
 
 /* An open file description: a descriptor and its duplicates share it. */
@@ -85,7 +136,7 @@ int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct p
 /* Prefetch the figures of an operation that will be counted soon: all of them together exceed the
  * cache. */
 static inline void pfw_pattern_op_fetch(const struct pfw_patterns *patterns,
-					const struct pfw_pattern_op *op)
+					const struct pfw_pattern_packed *op)
 {
 	const struct pfw_pattern *row = &patterns->row[op->name];
 	const char *side = (const char *)&row->side[op->role == PFW_ROLE_WRITE];
@@ -109,4 +160,5 @@ struct pfw_pattern_op *pfw_patterns_waiting(const struct pfw_patterns *patterns)
 
 /* Count an operation, whose `name` is a row and `process` a number, after all operations counted so
  * far.  0 or -ENOMEM.  Thread: one at a time. */
-int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op);
+int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
+			const struct pfw_pattern_packed *op);

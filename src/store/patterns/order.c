@@ -14,33 +14,70 @@
 
 /* By default the writer drains all rings twice a second. */
 #define WAIT_NS 2000000000ll
-/* The most operations in all runs, of some 100 bytes each. */
+/* The most operations in all runs, of 32 bytes, or some 100 if they are wide. */
 #define WAITING_MAX 524288u
 /* Figures are prefetched this many operations ahead. */
 #define FETCH_AHEAD 6u
 
-static bool is_after(const struct pfw_pattern_op *a, const struct pfw_pattern_op *b)
+static bool is_after(const struct pfw_pattern_packed *a, const struct pfw_pattern_packed *b)
 {
 	return a->ts_ns > b->ts_ns;
 }
 
-PFW_NEARLY_SORTED(ops, struct pfw_pattern_op, is_after)
+static bool op_is_after(const struct pfw_pattern_op *a, const struct pfw_pattern_op *b)
+{
+	return a->ts_ns > b->ts_ns;
+}
+
+PFW_NEARLY_SORTED(packed, struct pfw_pattern_packed, is_after)
+PFW_NEARLY_SORTED(ops, struct pfw_pattern_op, op_is_after)
 
 /* Operations of one time stay in the order of their lines.  0 or -ENOMEM. */
-static int sort(struct pfw_pattern_op *op, size_t count)
+static int sort(struct pfw_pattern_packed *op, size_t count)
 {
-	struct pfw_pattern_op *spare;
+	struct pfw_pattern_packed *spare;
 
 	/* Mostly the lines of one thread follow each other, in order. */
-	if (ops_insert(op, count, count / 4))
+	if (packed_insert(op, count, count / 4))
 		return 0;
 	spare = malloc((count / 2 + 1) * sizeof(*spare));
 	if (!spare)
 		return -ENOMEM;
-	ops_merge(op, count, spare);
+	packed_merge(op, count, spare);
 	free(spare);
 	return 0;
 }
+
+/* ---- lists of operations ---- */
+
+int pfw_pattern_ops_push(struct pfw_pattern_ops *ops, const struct pfw_pattern_op *op)
+{
+	struct pfw_pattern_packed packed = pfw_pattern_pack(op);
+
+	if (!ops->count)
+		ops->process = op->process;
+	if (op->process != ops->process || !pfw_pattern_fits(op->fd, op->ns, op->bytes)) {
+		packed.fd = PFW_PATTERN_WIDE;
+		packed.value = (int64_t)ops->wides;
+		if (PFW_PUSH(ops->wide, ops->wides, ops->wide_room, *op))
+			return -ENOMEM;
+	}
+	return PFW_PUSH(ops->at, ops->count, ops->room, packed);
+}
+
+void pfw_pattern_ops_clear(struct pfw_pattern_ops *ops)
+{
+	ops->count = ops->wides = 0;
+}
+
+void pfw_pattern_ops_release(struct pfw_pattern_ops *ops)
+{
+	free(ops->at);
+	free(ops->wide);
+	*ops = (struct pfw_pattern_ops){ .count = 0 };
+}
+
+/* ---- operations in order ---- */
 
 /* The number of a process, which mostly is that of the operation before. */
 static inline int64_t process_of(struct pfw_patterns *patterns, uint64_t process)
@@ -55,11 +92,12 @@ static inline int64_t process_of(struct pfw_patterns *patterns, uint64_t process
 	return number;
 }
 
-static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+static inline int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
+			  const struct pfw_pattern_packed *op)
 {
 	patterns->late |= op->ts_ns < patterns->taken_ns;
 	patterns->taken_ns = op->ts_ns;
-	return pfw_pattern_op_take(patterns, op);
+	return pfw_pattern_op_take(patterns, ops, op);
 }
 
 /* ---- runs ---- */
@@ -67,9 +105,8 @@ static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *o
 /* Its memory is for the block that comes next. */
 static void drop_run(struct pfw_patterns *patterns, size_t number)
 {
-	free(patterns->spare);
-	patterns->spare = patterns->run[number].op;
-	patterns->spare_room = patterns->run[number].room;
+	pfw_pattern_ops_release(&patterns->spare);
+	patterns->spare = patterns->run[number].ops;
 	patterns->runs--;
 	for (size_t i = number; i < patterns->runs; i++)
 		patterns->run[i] = patterns->run[i + 1];
@@ -85,7 +122,8 @@ static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
 	for (size_t i = 1; i < patterns->runs; i++) {
 		const struct pfw_pattern_run *best = &patterns->run[first],
 					     *run = &patterns->run[i];
-		int64_t ts = run->op[run->next].ts_ns, least = best->op[best->next].ts_ns;
+		int64_t ts = run->ops.at[run->next].ts_ns;
+		int64_t least = best->ops.at[best->next].ts_ns;
 
 		if (ts < least)
 			first = i;
@@ -99,15 +137,15 @@ static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
 static int take_run(struct pfw_patterns *patterns, struct pfw_pattern_run *run, int64_t others,
 		    int64_t until_ns, size_t wait)
 {
-	const struct pfw_pattern_op *first = &run->op[run->next], *end = &run->op[run->ops];
-	const struct pfw_pattern_op *op = first;
+	const struct pfw_pattern_packed *first = &run->ops.at[run->next], *op = first;
+	const struct pfw_pattern_packed *end = &run->ops.at[run->ops.count];
 	size_t more = patterns->waiting > wait ? patterns->waiting - wait : 0;
 	int error;
 
 	do {
 		if ((size_t)(end - op) > FETCH_AHEAD)
 			pfw_pattern_op_fetch(patterns, op + FETCH_AHEAD);
-		error = take_op(patterns, op++);
+		error = take_op(patterns, &run->ops, op++);
 		more -= more != 0;
 	} while (!error && op < end && op->ts_ns < others && (op->ts_ns <= until_ns || more));
 	run->next += (size_t)(op - first);
@@ -125,10 +163,10 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 		size_t number = find_first(patterns, &others);
 		struct pfw_pattern_run *run = &patterns->run[number];
 
-		if (run->op[run->next].ts_ns > until_ns && patterns->waiting <= wait)
+		if (run->ops.at[run->next].ts_ns > until_ns && patterns->waiting <= wait)
 			break;
 		error = take_run(patterns, run, others, until_ns, wait);
-		if (run->next == run->ops)
+		if (run->next == run->ops.count)
 			drop_run(patterns, number);
 	}
 	return error;
@@ -137,20 +175,19 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 /* The run takes the block's operations, and the block gets as much memory: that of a run that was counted. */
 static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
 {
-	const struct pfw_pattern_run run = { .op = block->op,
-					     .ops = block->ops,
-					     .room = block->room };
+	const struct pfw_pattern_run run = { .ops = block->ops };
+	struct pfw_pattern_ops ops = patterns->spare;
 
 	if (PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
 		return -ENOMEM;
-	patterns->waiting += block->ops;
-	if (patterns->spare)
-		block->room = patterns->spare_room;
-	block->op = patterns->spare ? patterns->spare : malloc(block->room * sizeof(*block->op));
-	if (!block->op)
-		block->room = 0;
-	block->ops = 0;
-	patterns->spare = NULL;
+	patterns->waiting += run.ops.count;
+	if (!ops.at) {
+		ops.at = malloc(run.ops.room * sizeof(*ops.at));
+		ops.room = ops.at ? run.ops.room : 0;
+	}
+	pfw_pattern_ops_clear(&ops);
+	block->ops = ops;
+	patterns->spare = (struct pfw_pattern_ops){ .count = 0 };
 	return 0;
 }
 
@@ -159,19 +196,26 @@ static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *blo
 /* Operations get rows instead of names, and numbers of processes. */
 static int number_ops(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
 {
+	struct pfw_pattern_ops *ops = &block->ops;
+	int64_t process;
+
 	if (PFW_REACH(block->row, block->names.count, block->row_room) ||
 	    pfw_patterns_map(patterns, rank, &block->names, block->row))
 		return -ENOMEM;
-	for (size_t i = 0; i < block->ops; i++) {
-		struct pfw_pattern_op *op = &block->op[i];
-		int64_t process = process_of(patterns, op->process);
+	if (!ops->count)
+		return 0;
+	process = process_of(patterns, ops->process);
+	ops->process = (uint64_t)process;
+	for (size_t i = 0; i < ops->count; i++)
+		ops->at[i].name = block->row[ops->at[i].name];
+	for (size_t i = 0; i < ops->wides && process >= 0; i++) {
+		struct pfw_pattern_op *op = &ops->wide[i];
 
-		if (process < 0)
-			return (int)process;
-		op->name = block->row[op->name];
+		process = process_of(patterns, op->process);
 		op->process = (uint64_t)process;
+		op->name = block->row[op->name];
 	}
-	return 0;
+	return process < 0 ? (int)process : 0;
 }
 
 /* Operations of one thread are in order, and those of a sorted trace. */
@@ -187,6 +231,7 @@ static bool may_come_late(struct pfw_patterns *patterns, const struct pfw_patter
 int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
 		      struct pfw_patterns_block *block)
 {
+	const struct pfw_pattern_ops *ops = &block->ops;
 	int error = 0;
 
 	if (file != patterns->file) {
@@ -194,12 +239,12 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 		patterns->file = file;
 	}
 	error = error ? error : number_ops(patterns, rank, block);
-	if (error || !block->ops)
+	if (error || !ops->count)
 		return error;
-	if (sort(block->op, block->ops))
+	if (sort(ops->at, ops->count))
 		return -ENOMEM;
 	if (may_come_late(patterns, block)) {
-		int64_t last_ns = block->op[block->ops - 1].ts_ns;
+		int64_t last_ns = ops->at[ops->count - 1].ts_ns;
 
 		if (last_ns > patterns->last_ns)
 			patterns->last_ns = last_ns;
@@ -207,10 +252,10 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 		return error ? error
 			     : take_until(patterns, patterns->last_ns - WAIT_NS, WAITING_MAX);
 	}
-	for (size_t i = 0; i < block->ops && !error; i++) {
-		if (i + FETCH_AHEAD < block->ops)
-			pfw_pattern_op_fetch(patterns, &block->op[i + FETCH_AHEAD]);
-		error = take_op(patterns, &block->op[i]);
+	for (size_t i = 0; i < ops->count && !error; i++) {
+		if (i + FETCH_AHEAD < ops->count)
+			pfw_pattern_op_fetch(patterns, &ops->at[i + FETCH_AHEAD]);
+		error = take_op(patterns, ops, &ops->at[i]);
 	}
 	return error;
 }
@@ -222,19 +267,27 @@ int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most)
 
 struct pfw_pattern_op *pfw_patterns_waiting(const struct pfw_patterns *patterns)
 {
-	struct pfw_pattern_op *op = malloc((patterns->waiting + 1) * sizeof(*op));
-	size_t count = 0;
+	size_t most = patterns->waiting + 1, count = 0;
+	struct pfw_pattern_op *op = malloc(most * sizeof(*op)), *spare = malloc(most * sizeof(*op));
 
-	for (size_t i = 0; i < patterns->runs && op; i++) {
+	for (size_t i = 0; i < patterns->runs && op && spare; i++) {
 		const struct pfw_pattern_run *run = &patterns->run[i];
 
-		for (size_t j = run->next; j < run->ops; j++)
-			op[count++] = run->op[j];
+		for (size_t j = run->next; j < run->ops.count; j++) {
+			const struct pfw_pattern_packed *packed = &run->ops.at[j];
+
+			op[count++] = packed->fd == PFW_PATTERN_WIDE
+					      ? run->ops.wide[packed->value]
+					      : pfw_pattern_unpack(packed, run->ops.process);
+		}
 	}
-	if (op && sort(op, count)) {
+	if (spare && op) {
+		ops_merge(op, count, spare);
+	} else {
 		free(op);
 		op = NULL;
 	}
+	free(spare);
 	return op;
 }
 

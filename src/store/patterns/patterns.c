@@ -11,7 +11,7 @@
 
 /* What few operations need is kept out of what runs for each of them. */
 #define NOT_INLINE __attribute__((noinline))
-/* What takes `usual` is compiled twice: most operations are so, as pfw_pattern_op_is_usual() says. */
+/* What takes `usual` is compiled twice: most operations are so, as is_usual() says. */
 #define TWICE __attribute__((always_inline)) static inline
 
 void pfw_patterns_init(struct pfw_patterns *patterns)
@@ -27,15 +27,14 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 	pfw_pair_ids_release(&patterns->descriptors);
 	pfw_pair_ids_release(&patterns->others);
 	for (size_t i = 0; i < patterns->runs; i++)
-		free(patterns->run[i].op);
+		pfw_pattern_ops_release(&patterns->run[i].ops);
 	free(patterns->run);
-	free(patterns->spare);
+	pfw_pattern_ops_release(&patterns->spare);
 	free(patterns->descriptor);
 	free(patterns->open);
 	PFW_FREE_MAPPED(patterns->use, patterns->use_room);
 	free(patterns->other);
 	patterns->run = NULL;
-	patterns->spare = NULL;
 	patterns->descriptor = NULL;
 	patterns->open = NULL;
 	patterns->use = patterns->other = NULL;
@@ -438,22 +437,19 @@ TWICE void add_side(const struct pfw_patterns *patterns, const struct place *pla
 		place->open->known = false; /* it moved by an unknown number of bytes */
 }
 
-static void seek(const struct place *place, const struct pfw_pattern_op *op)
+static NOT_INLINE void seek(struct pfw_pattern_open *open, enum pfw_seek how, int64_t value,
+			    bool append)
 {
-	struct pfw_pattern_open *open = place->open;
-
-	if (!open || op->failed)
-		return;
-	if (op->seek == PFW_SEEK_FLAGS) {
-		open->append = op->append;
+	if (how == PFW_SEEK_FLAGS) {
+		open->append = append;
 		return;
 	}
-	if (op->seek == PFW_SEEK_BY && open->known) {
-		open->offset = pfw_saturate_add(open->offset, op->value);
+	if (how == PFW_SEEK_BY && open->known) {
+		open->offset = pfw_saturate_add(open->offset, value);
 		return;
 	}
-	open->known = op->seek == PFW_SEEK_TO;
-	open->offset = op->value;
+	open->known = how == PFW_SEEK_TO;
+	open->offset = value;
 }
 
 TWICE void count_other(const struct place *place, const struct pfw_pattern_op *op, bool usual,
@@ -490,6 +486,20 @@ TWICE void add_other(const struct place *place, const struct pfw_pattern_op *op,
 	}
 }
 
+/* A call that is no access: only those move, copy and close descriptors. */
+TWICE int take_other(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, bool usual,
+		     const struct place *place)
+{
+	bool closes = op->seek == PFW_SEEK_CLOSED;
+
+	if (op->seek && !closes && place->open && (usual || !op->failed))
+		seek(place->open, op->seek, op->value, op->append);
+	add_other(place, op, usual);
+	if (!usual && op->dups)
+		return copy_descriptor(patterns, op->process, op->fd, op->value);
+	return closes && op->fd >= 0 ? set_open(patterns, op->process, op->fd, 0) : 0;
+}
+
 TWICE int take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, bool usual)
 {
 	struct place place;
@@ -501,18 +511,11 @@ TWICE int take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, b
 		place.use->used = true;
 		place.row->processes++;
 	}
-	if (op->seek && op->seek != PFW_SEEK_CLOSED)
-		seek(&place, op);
-	if (op->role == PFW_ROLE_READ || op->role == PFW_ROLE_WRITE || op->role == PFW_ROLE_COPY)
-		add_side(patterns, &place,
-			 op->role == PFW_ROLE_WRITE ? PFW_SIDE_WRITE : PFW_SIDE_READ, op, usual);
-	else
-		add_other(&place, op, usual);
-	if (!usual && op->dups)
-		return copy_descriptor(patterns, op->process, op->fd, op->value);
-	return op->seek == PFW_SEEK_CLOSED && op->fd >= 0
-		       ? set_open(patterns, op->process, op->fd, 0)
-		       : 0;
+	if (op->role != PFW_ROLE_READ && op->role != PFW_ROLE_WRITE && op->role != PFW_ROLE_COPY)
+		return take_other(patterns, op, usual, &place);
+	add_side(patterns, &place, op->role == PFW_ROLE_WRITE ? PFW_SIDE_WRITE : PFW_SIDE_READ, op,
+		 usual);
+	return 0;
 }
 
 static NOT_INLINE int take_unusual(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
@@ -520,7 +523,27 @@ static NOT_INLINE int take_unusual(struct pfw_patterns *patterns, const struct p
 	return take(patterns, op, false);
 }
 
-int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+/* Most operations: a call that is wanted, did not fail, and needs no more than its bytes and its offset. */
+static inline bool is_usual(const struct pfw_pattern_packed *op)
 {
-	return pfw_pattern_op_is_usual(op) ? take(patterns, op, true) : take_unusual(patterns, op);
+	static const struct pfw_pattern_packed usual = { .wanted = 1, .call = 1 }, any = {
+		.role = 7, .seek = 7, .placed = 1, .moved = 1
+	};
+
+	return (op->bits & ~any.bits) == usual.bits;
+}
+
+int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
+			const struct pfw_pattern_packed *packed)
+{
+	struct pfw_pattern_op op, other;
+
+	if (packed->fd == PFW_PATTERN_WIDE)
+		return take_unusual(patterns, &ops->wide[packed->value]);
+	if (!is_usual(packed)) {
+		other = pfw_pattern_unpack(packed, ops->process);
+		return take_unusual(patterns, &other);
+	}
+	op = pfw_pattern_unpack(packed, ops->process);
+	return take(patterns, &op, true);
 }

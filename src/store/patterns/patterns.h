@@ -81,14 +81,23 @@ struct pfw_pattern_counters {
 /* ---- a block's operations ---- */
 
 struct pfw_pattern_op;
+struct pfw_pattern_packed;
+
+/* Operations, packed, of which up to half a million wait for others; see op.h. */
+struct pfw_pattern_ops {
+	struct pfw_pattern_packed *at;
+	size_t count, room;
+	struct pfw_pattern_op *wide; /* those that do not fit */
+	size_t wides, wide_room;
+	uint64_t process; /* of those that fit: that of the first; later its number */
+};
 
 #define PFW_PATTERN_LAST 16u
 #define PFW_PATTERN_FDS 64u
 
 struct pfw_patterns_block {
 	struct pfw_text_ids names; /* of files */
-	struct pfw_pattern_op *op;
-	size_t ops, room;
+	struct pfw_pattern_ops ops;
 	uint64_t pid, tid; /* of the first operation */
 	bool threads;	   /* of more than one thread */
 	bool pids;	   /* of more than one pid */
@@ -104,8 +113,9 @@ struct pfw_patterns_block {
 		uint64_t named, form;
 		uint8_t what;		   /* private to block.c */
 		uint8_t fd, offset, flags; /* their pfw_entry_place() */
-		uint8_t role;
-		bool usual; /* calls on files: no copies, nor pwritev2() */
+		/* Of calls on files with no effects but those that add_usual() knows: the bits of
+		 * their operations; 0: of others. */
+		uint16_t usual;
 		/* The flags of an open that came last, and whether O_APPEND is in them. */
 		bool append;
 		uint8_t text_bytes;
@@ -153,12 +163,11 @@ struct pfw_patterns {
 	/* Sorted runs of operations that still wait for earlier ones of other threads. */
 	struct pfw_pattern_run *run;
 	size_t runs, run_room, waiting;
-	struct pfw_pattern_op *spare; /* room of a run that was counted, or NULL */
-	size_t spare_room;
-	int64_t last_ns;    /* the greatest time so far */
-	int64_t taken_ns;   /* of what was counted */
-	bool late;	    /* something began before that */
-	uint64_t file, tid; /* the current file; its first thread */
+	struct pfw_pattern_ops spare; /* room of a run that was counted */
+	int64_t last_ns;	      /* the greatest time so far */
+	int64_t taken_ns;	      /* of what was counted */
+	bool late;		      /* something began before that */
+	uint64_t file, tid;	      /* the current file; its first thread */
 	bool begun, threads;
 };
 

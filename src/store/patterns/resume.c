@@ -246,27 +246,29 @@ static void get_op(const struct pfw_patterns *patterns, struct pfw_varints *read
 		    : op->touches ? (int64_t)touched
 		    : op->dups	  ? dup
 				  : offset;
-	reader->bad |= name >= patterns->rows || op->ns < 0 || op->bytes > INT64_MAX ||
+	reader->bad |= name >= patterns->rows || op->role > PFW_ROLE_OTHER ||
+		       op->seek > PFW_SEEK_CLOSED || op->ns < 0 || op->bytes > INT64_MAX ||
 		       (op->placed && op->value < 0);
 }
 
 static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader)
 {
 	uint64_t count = pfw_varints_next(reader);
-	struct pfw_pattern_run run = { .op = NULL };
+	struct pfw_pattern_run run = { .next = 0 };
 	struct pfw_pattern_op op = { .ts_ns = 0 };
 	int error = 0;
 
 	for (uint64_t i = 0; i < count && !error; i++) {
 		get_op(patterns, reader, &op);
-		error = reader->bad ? -EBADMSG : PFW_PUSH(run.op, run.ops, run.room, op);
+		error = reader->bad ? -EBADMSG : pfw_pattern_ops_push(&run.ops, &op);
 	}
-	if (!error && run.ops && PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
+	if (!error && run.ops.count &&
+	    PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
 		error = -ENOMEM;
-	if (error || !run.ops)
-		free(run.op);
+	if (error || !run.ops.count)
+		pfw_pattern_ops_release(&run.ops);
 	else
-		patterns->waiting = run.ops;
+		patterns->waiting = run.ops.count;
 	while (!error && !reader->bad && reader->at < reader->end) {
 		uint64_t row = pfw_varints_next(reader);
 
