@@ -3,6 +3,7 @@ import importlib.metadata
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
