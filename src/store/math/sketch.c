@@ -94,7 +94,7 @@ static void sort_by_byte(uint64_t *into, const uint64_t *ns, uint64_t total, uns
  * predicted.  The sketch stays the same one. */
 static void sort_few(const struct pfw_sketch *sketch)
 {
-	uint64_t *ns = sketch->count, spare[PFW_SKETCH_FEW], any = 0;
+	uint64_t spare[PFW_SKETCH_FEW], *ns = sketch->count, *from = ns, any = 0;
 
 	if (!sketch->unsorted)
 		return;
@@ -102,10 +102,14 @@ static void sort_few(const struct pfw_sketch *sketch)
 	for (uint64_t i = 0; i < sketch->total; i++)
 		any |= ns[i];
 	for (unsigned shift = 0; sketch->total > INSERT_MAX && shift < 64 && any >> shift;
-	     shift += 16) {
-		sort_by_byte(spare, ns, sketch->total, shift);
-		sort_by_byte(ns, spare, sketch->total, shift + 8);
+	     shift += 8) {
+		uint64_t *into = from == ns ? spare : ns;
+
+		sort_by_byte(into, from, sketch->total, shift);
+		from = into;
 	}
+	if (from == spare)
+		memcpy(ns, spare, sketch->total * sizeof(*ns));
 	for (size_t i = 1; i < sketch->total && sketch->total <= INSERT_MAX; i++) {
 		uint64_t one = ns[i];
 		size_t at = i;

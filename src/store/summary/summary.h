@@ -41,8 +41,8 @@ struct pfw_fname_hashes;
 /* The role (see store/line/io.h) of that row. */
 #define PFW_SUMMARY_STEP 100u
 
-/* A power of two. */
-#define PFW_SUMMARY_RECENT 128u
+/* A power of two; a block may have some hundred files. */
+#define PFW_SUMMARY_RECENT 1024u
 #define PFW_SUMMARY_FILE_SUMS 13u
 
 struct pfw_summary_name {
