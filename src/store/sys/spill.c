@@ -62,13 +62,20 @@ static int grow_file(struct pfw_spill *spill, size_t room)
 	return 0;
 }
 
-/* Larger arrays are mapped in huge pages, because a fault for each 4 KiB takes as long as to fill
- * them.  Their room is a multiple of one. */
+/* Larger arrays are mapped in huge pages: a fault for each 4 KiB takes as long as to fill them, and so
+ * does a copy for more room. */
+#define MAPPED (1u << 20)
 #define HUGE_PAGE ((uintptr_t)2 << 20)
 
 static bool is_mapped(size_t room)
 {
-	return room >= HUGE_PAGE;
+	return room >= MAPPED;
+}
+
+/* The address space for that room: a multiple of a huge page. */
+static size_t mapped_bytes(size_t room)
+{
+	return room > HUGE_PAGE ? room : HUGE_PAGE;
 }
 
 /* Map so many bytes, and move `old` there unless it is NULL.  NULL: no memory. */
@@ -99,9 +106,11 @@ static void *grow_memory(const struct pfw_spill *spill, size_t room)
 
 	if (!is_mapped(room))
 		return realloc(spill->at, room);
+	if (is_mapped(spill->room) && mapped_bytes(spill->room) == mapped_bytes(room))
+		return spill->at;
 	if (is_mapped(spill->room))
-		return map(spill->at, spill->room, room);
-	at = map(NULL, 0, room);
+		return map(spill->at, mapped_bytes(spill->room), room);
+	at = map(NULL, 0, mapped_bytes(room));
 	if (at && spill->bytes)
 		memcpy(at, spill->at, spill->bytes);
 	if (at)
@@ -112,7 +121,7 @@ static void *grow_memory(const struct pfw_spill *spill, size_t room)
 static void free_memory(const struct pfw_spill *spill)
 {
 	if (is_mapped(spill->room))
-		munmap(spill->at, spill->room);
+		munmap(spill->at, mapped_bytes(spill->room));
 	else
 		free(spill->at);
 }
