@@ -94,14 +94,21 @@ static int make_copies(struct copies *copies)
 	return CLI_OK;
 }
 
+/* Close the copy that is open: some file systems say only now that there is no room. */
+static int close_copy(struct copies *copies)
+{
+	int error = copies->fd >= 0 && close(copies->fd) < 0 ? -errno : 0;
+
+	copies->fd = -1;
+	return error;
+}
+
 /* Remove what was made, or give it its name. */
 static int end_copies(struct copies *copies, int status)
 {
-	int error = 0;
+	int error = close_copy(copies);
 
-	if (copies->fd >= 0)
-		close(copies->fd);
-	if (status <= CLI_PROBLEMS)
+	if (!error && status <= CLI_PROBLEMS)
 		error = pfw_rename_new(copies->temporary, copies->path);
 	if (error)
 		status = fail(copies, copies->path, -error);
@@ -159,15 +166,21 @@ static int done(void *user, struct pfw_pass_block *block)
 	struct copies_copy *copy = &copies->copy[block->file];
 	const struct pfw_buffer *text = block->result;
 
+	int error = 0;
+
 	if (copies->fd < 0 || copies->open != block->file) {
-		if (copies->fd >= 0 && close(copies->fd) < 0)
-			return -errno;
+		error = close_copy(copies);
 		copies->open = block->file;
 		copies->fd = pfw_open_file(copy->path, PFW_OPEN_WRITE, NULL);
-		if (copies->fd < 0)
-			return copies->fd;
+		if (!error && copies->fd < 0)
+			error = copies->fd;
 	}
-	return pfw_full_write(copies->fd, text->data, text->bytes, &copy->bytes);
+	if (!error)
+		error = pfw_full_write(copies->fd, text->data, text->bytes, &copy->bytes);
+	if (!error)
+		return 0;
+	fail(copies, copies->path, -error);
+	return -EINTR; /* it is said */
 }
 
 static void drop(void *result)

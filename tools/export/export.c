@@ -261,7 +261,7 @@ static int write_file(struct export *export, const size_t *file, size_t count, c
 		return refuse(export,
 			      "a member's header is wrong, so that all has to be written anew: "
 			      "give -o FILE");
-	if (error != -EIO || where)
+	if (!writing.output.failed)
 		cli_error(export->survey.command->name, "%s%s%s", where ? cli_name(where) : "",
 			  where ? ": " : "", strerror(-error));
 	return CLI_USAGE;
