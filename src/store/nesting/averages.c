@@ -91,7 +91,7 @@ void pfw_averages_release(struct pfw_averages *averages)
 {
 	for (uint32_t i = 0; i < averages->count; i++)
 		pfw_sketch_release(&averages->row[i].durations);
-	free(averages->row);
+	PFW_FREE_MAPPED(averages->row, averages->room);
 	pfw_text_ids_release(&averages->keys);
 	*averages = (struct pfw_averages){ .row = NULL };
 }
@@ -108,7 +108,7 @@ static bool is_next(const struct pfw_averages *averages, const char *key, size_t
 
 int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t bytes)
 {
-	int64_t number = PFW_ROOM(averages->row, averages->count, averages->room);
+	int64_t number = PFW_REACH_MAPPED(averages->row, averages->count, averages->room);
 
 	if (!number && is_next(averages, key, bytes))
 		return averages->next++;
