@@ -18,11 +18,9 @@
 #define OTHERS_MAX 64u
 /* Two rows run at the same time if their times overlap by this part of the time that both cover. */
 #define SHARED 0.5
-/*
- * Slow noise: the variance of the parts beyond the differences of neighbouring parts, or the
+/* Slow noise: the variance of the parts beyond the differences of neighbouring parts, or the
  * variance of quarters of the run beyond that of their parts.  By chance alone the factors are
- * rarely exceeded.
- */
+ * rarely exceeded. */
 #define QUARTERS 4u
 #define SLOW_PARTS 1.8
 #define SLOW_QUARTERS 5.0
@@ -37,11 +35,9 @@
 #define FEW_FREEDOM 3.0
 #define RUN_NOISE 0.012	     /* is always there */
 #define RUN_NOISE_ALONE 0.02 /* without other rows */
-/*
- * Measured differences of I/O calls between runs that their parts do not show: this factor of the
+/* Measured differences of I/O calls between runs that their parts do not show: this factor of the
  * parts' differences, worth as much as so many other rows; and about 9 % where no other rows ran at
- * the same time.
- */
+ * the same time. */
 #define CALLS_OF_PARTS 0.3
 #define CALLS_OF_PARTS_FREEDOM 4.0
 #define CALLS_ALONE 0.09

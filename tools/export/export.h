@@ -52,11 +52,9 @@ struct pfw_ordered {
 	void (*progress)(void *user, uint64_t bytes, uint64_t all); /* may be NULL */
 };
 
-/*
- * Run it in about 160 MiB of memory; more data goes to a temporary file.  Metadata lines (ph M) are
+/* Run it in about 160 MiB of memory; more data goes to a temporary file.  Metadata lines (ph M) are
  * included if select->meta is set.  Return 0, -EINTR, -ENOMEM, the result of a callback, or the
- * error of the file *where.  Thread: any; starts jobs - 1 threads and joins them.
- */
+ * error of the file *where.  Thread: any; starts jobs - 1 threads and joins them. */
 int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where);
 
 /* Distance between the lanes of one thread: larger than any Linux tid. */

@@ -44,11 +44,9 @@ int memory_ask_indexes(struct memory *memory, const struct pfw_traces *traces);
 /* 0 or -ENOMEM. */
 int memory_print(const struct memory *memory);
 
-/*
- * Write a snapshot of PyTorch's allocator (torch.cuda.memory._dump_snapshot), the pickle at `path`,
+/* Write a snapshot of PyTorch's allocator (torch.cuda.memory._dump_snapshot), the pickle at `path`,
  * as a trace to a temporary file without a name, which the caller closes.  0, or -errno with `why`.
  * Each function that allocates becomes a thread with one span of its name, since allocations belong
  * to their thread's spans.  Time and memory are linear in the file, whatever its values share: at
- * most 256 bytes of trace, and 100 of memory, for each of its bytes.  -EINTR if *stop is set.
- */
+ * most 256 bytes of trace, and 100 of memory, for each of its bytes.  -EINTR if *stop is set. */
 int snapshot_open(FILE **trace, const char *path, const _Atomic bool *stop, char *why, size_t size);

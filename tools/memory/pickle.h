@@ -45,11 +45,9 @@ struct pfw_pickle {
 /* Whether the file begins like a pickle of protocol 2 or later. */
 bool pfw_pickle_is(const char *path);
 
-/*
- * Read a file.  0; -EINVAL with `why` if it is no pickle of plain data; or -errno.  Takes about 8
+/* Read a file.  0; -EINVAL with `why` if it is no pickle of plain data; or -errno.  Takes about 8
  * times the file's size in memory for torch's snapshots, 100 times at worst.  The caller releases
- * the pickle in any case.  Thread: any; one at a time for one pickle, as all here.
- */
+ * the pickle in any case.  Thread: any; one at a time for one pickle, as all here. */
 int pfw_pickle_open(struct pfw_pickle *pickle, const char *path);
 
 /* The same from bytes made by malloc(), which the pickle owns and frees. */

@@ -165,11 +165,9 @@ struct survey_fold {
 
 enum { SURVEY_FILES = 1, SURVEY_RINGS = 2, SURVEY_ALL = 3 };
 
-/*
- * Read the blocks of the files, then the lines in rings (if they are attached; only once for an
+/* Read the blocks of the files, then the lines in rings (if they are attached; only once for an
  * input). A file that cannot be read to its end is a problem, which is printed, and no error.  0;
- * -EINTR; what work() or done() returned; -ENOMEM.
- */
+ * -EINTR; what work() or done() returned; -ENOMEM. */
 int survey_read(struct survey *survey, struct survey_input *input, const struct survey_fold *fold,
 		unsigned sources);
 

@@ -100,11 +100,9 @@ struct cli_args {
  * command->stops, operands are argv[args->next..argc). */
 void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv);
 
-/*
- * Read all options into *user, the command's struct, and args->shared.  take() gets those of no
+/* Read all options into *user, the command's struct, and args->shared.  take() gets those of no
  * member: it returns 0, or -1 after an error message; it may be NULL if there are none.  Return -1
- * if the command shall go on with the operands, else its exit status.
- */
+ * if the command shall go on with the operands, else its exit status. */
 int cli_take_options(struct cli_args *args, void *user,
 		     int (*take)(void *user, const struct cli_args *args, int option));
 

@@ -4,11 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * Start the bar if standard error is a terminal, unless `quiet`.  If the command prints results
+/* Start the bar if standard error is a terminal, unless `quiet`.  If the command prints results
  * meanwhile (`prints`), only if standard output is no terminal.  The bar appears after half a
- * second.  There is one bar a process; `what` is borrowed.  Thread: one at a time, as all here.
- */
+ * second.  There is one bar a process; `what` is borrowed.  Thread: one at a time, as all here. */
 void progress_begin(const char *what, bool quiet, bool prints);
 
 /* Report `done` of `all` bytes (0: unknown).  Draws at most ten times a second. */

@@ -30,9 +30,7 @@ enum pfw_names {
 		PFW_NAMES_SETS
 };
 
-/*
- * Append the names in a number, joined by '|' ("O_WRONLY|O_CREAT"); bits and numbers without a name
- * as hexadecimal digits, nothing at all as "0".  At most PFW_ARG_NAMES_MAX bytes.
- */
+/* Append the names in a number, joined by '|' ("O_WRONLY|O_CREAT"); bits and numbers without a name
+ * as hexadecimal digits, nothing at all as "0".  At most PFW_ARG_NAMES_MAX bytes. */
 #define PFW_ARG_NAMES_MAX 512
 char *pfw_arg_names(char *out, unsigned set, uint64_t value);

@@ -234,11 +234,9 @@ static inline void pfw_os_futex_wake(const uint32_t *word, int count)
 	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count, 0, 0, 0);
 }
 
-/*
- * A lock: 0 free, 1 held, 2 held and perhaps wanted.  Who has waited takes it as 2, as others may
+/* A lock: 0 free, 1 held, 2 held and perhaps wanted.  Who has waited takes it as 2, as others may
  * still wait: so each release wakes the next one.  The time limit is long, as of thousands of
- * threads that wait each one would use it.
- */
+ * threads that wait each one would use it. */
 static inline void pfw_os_lock(_Atomic uint32_t *lock)
 {
 	uint32_t none = 0;
@@ -328,10 +326,8 @@ static inline long pfw_os_say(int fd, const struct iovec *parts, int count)
 	return result;
 }
 
-/*
- * Read a small file of /proc or /sys into buf, NUL-terminated.
- * Return its length, at most size - 1, or -errno and "".
- */
+/* Read a small file of /proc or /sys into buf, NUL-terminated.
+ * Return its length, at most size - 1, or -errno and "". */
 static inline ssize_t pfw_os_read_file(const char *path, char *buf, size_t size)
 {
 	int fd = pfw_os_open(path, O_RDONLY, 0);

@@ -17,11 +17,9 @@
 /* Which units are accepted. */
 enum pfw_units { PFW_UNITS_TIME = 1, PFW_UNITS_SIZE = 2 };
 
-/*
- * Read a decimal number with or without a unit, in thousandths: of a µs if the unit is one of time,
+/* Read a decimal number with or without a unit, in thousandths: of a µs if the unit is one of time,
  * else of one.  *unit: whether there was one.  Return the bytes used; 0 if there is no number of at
- * most 22 digits, or if it does not fit or is not a whole count of thousandths.
- */
+ * most 22 digits, or if it does not fit or is not a whole count of thousandths. */
 size_t pfw_units_read(const char *text, size_t bytes, unsigned wanted, int64_t *thousandths,
 		      bool *unit);
 

@@ -227,11 +227,9 @@ static uint64_t began(struct pfw_json *json, const struct pfw_record *record, ui
 	return record->flags & PFW_RECORD_EPOCH_NS ? pfw_json_epoch_ns(json, ticks) : ticks;
 }
 
-/*
- * The step and phase of a record: `step << 2 | phase`, 0 = none.  Records are nearly in order, so
+/* The step and phase of a record: `step << 2 | phase`, 0 = none.  Records are nearly in order, so
  * the search starts at the mark found last.  The program may overwrite the oldest marks meanwhile:
- * the result counts only if its mark is still kept afterwards.
- */
+ * the result counts only if its mark is still kept afterwards. */
 static uint64_t step_of(struct pfw_json *json, const struct pfw_record *record)
 {
 	const struct pfw_steps_chunk *steps = json->steps;

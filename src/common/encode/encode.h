@@ -49,30 +49,24 @@ struct pfw_json {
 /* Size of the cache for so many templates. */
 size_t pfw_json_cache_bytes(uint32_t template_count);
 
-/*
- * Finish *json: the caller has set templates, strings, clock, pid, next_id, whole_us, metadata and
- * disable_tids; cache_memory is pfw_json_cache_bytes() of zeroes.  Thread: drain.  Signal: safe.
- */
+/* Finish *json: the caller has set templates, strings, clock, pid, next_id, whole_us, metadata and
+ * disable_tids; cache_memory is pfw_json_cache_bytes() of zeroes.  Thread: drain.  Signal: safe. */
 void pfw_json_init(struct pfw_json *json, void *cache_memory);
 
 /* Start a new window for least_ns, greatest_ns and lines (a gzip member, a write). */
 void pfw_json_window(struct pfw_json *json);
 
-/*
- * Write the line of a record, after a thread_name line if it is the first event of a device lane.
+/* Write the line of a record, after a thread_name line if it is the first event of a device lane.
  * The tail is `tail_bytes` contiguous bytes.  Return the end of the text, at most PFW_JSON_LINE_MAX
  * after out; NULL if the record has no template or wrong lengths (the caller counts it).  A record
  * that is no event (PFW_RECORD_LANE_NAME) may write nothing and return out.
- * Thread: drain.  Signal: safe.  Any bytes in the record give a valid line or NULL.
- */
+ * Thread: drain.  Signal: safe.  Any bytes in the record give a valid line or NULL. */
 char *pfw_json_record(struct pfw_json *json, char *out, const struct pfw_record *record,
 		      const void *tail, size_t tail_bytes, uint64_t tid);
 
-/*
- * Begin and end one of the tracer's own lines:
+/* Begin and end one of the tracer's own lines:
  * {"id":…,"name":NAME,"cat":"pfw","pid":…,"tid":…,"ts":…, "ph":PH,"args":{ and }}\n.  The functions
- * below append keys in between.  pfw_json_end() counts the line.
- */
+ * below append keys in between.  pfw_json_end() counts the line. */
 char *pfw_json_begin(struct pfw_json *json, char *out, const char *name, const char *ph,
 		     uint64_t tid, uint64_t epoch_ns);
 char *pfw_json_end(struct pfw_json *json, char *out);

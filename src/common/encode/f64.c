@@ -146,12 +146,10 @@ static char *put_decimal(char *out, uint64_t whole, unsigned int places)
 	return out + count - before;
 }
 
-/*
- * The fewest decimals that distinguish this double from its neighbours.  With value = mantissa /
+/* The fewest decimals that distinguish this double from its neighbours.  With value = mantissa /
  * 2^shift, whole / 10^places is within half a step of it if |whole * 2^shift - mantissa *
  * 10^places| < 10^places / 2; a quarter at a power of two, where the step downwards is half as
- * wide.  From 2^-16 up 21 decimals are enough, and all products fit 128 bits.
- */
+ * wide.  From 2^-16 up 21 decimals are enough, and all products fit 128 bits. */
 static char *put_short(char *out, uint64_t mantissa, unsigned int shift)
 {
 	unsigned __int128 power = 1, exact, back, off;

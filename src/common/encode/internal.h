@@ -55,11 +55,9 @@ struct pfw_json_shape {
 	struct pfw_json_piece piece[1 + PFW_TEMPLATE_FIELDS];
 };
 
-/*
- * An escaped string.  The slot depends on the granule of the reference, not on its generation, and
+/* An escaped string.  The slot depends on the granule of the reference, not on its generation, and
  * the whole reference is compared.  So a reused cell replaces its old text; a stale hit needs the
- * same cell reused exactly 32,768 times with no line written for it in between.
- */
+ * same cell reused exactly 32,768 times with no line written for it in between. */
 struct pfw_json_memo {
 	uint32_t ref;
 	uint8_t bytes;	   /* the string with its quotes */

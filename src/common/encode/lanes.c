@@ -40,10 +40,8 @@ static bool lane_wanted(const struct pfw_json_source *source, const struct pfw_j
 	return lane->device_index < LANE_DEVICES_MAX;
 }
 
-/*
- * The entry of the lane, or the free entry that it will get.  NULL if the table is full (256
- * streams): then the lane has no name, and its number may not be unique.
- */
+/* The entry of the lane, or the free entry that it will get.  NULL if the table is full (256
+ * streams): then the lane has no name, and its number may not be unique. */
 static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache,
 				       const struct pfw_json_lane *wanted)
 {

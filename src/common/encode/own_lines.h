@@ -114,10 +114,8 @@ struct pfw_sum_news {
 	uint64_t count, failed, ticks, bytes;
 };
 
-/*
- * The difference between `sum` and `known`, without call and name.  False: there is none, or the
- * entry changes too fast to read.  Thread: any.
- */
+/* The difference between `sum` and `known`, without call and name.  False: there is none, or the
+ * entry changes too fast to read.  Thread: any. */
 bool pfw_summed_since(const struct pfw_sum *sum, const struct pfw_sum_figures *known,
 		      struct pfw_sum_news *news);
 

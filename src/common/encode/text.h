@@ -28,10 +28,8 @@ static inline char *pfw_append_32(char *out, const char *text, size_t bytes)
 	return out + bytes;
 }
 
-/*
- * Eight decimal digits of value < 10^8, one in each byte, the first in the lowest.  SIMD in one
- * word splits halves, quarters and digits in parallel: 17 instructions, no branch, no table.
- */
+/* Eight decimal digits of value < 10^8, one in each byte, the first in the lowest.  SIMD in one
+ * word splits halves, quarters and digits in parallel: 17 instructions, no branch, no table. */
 static inline uint64_t pfw_append_digits8(uint32_t value)
 {
 	uint32_t high = value / 10000;
@@ -124,8 +122,6 @@ char *pfw_append_f64(char *out, uint64_t bits);
 /* Append text as padded base64 with quotes. */
 char *pfw_append_base64(char *out, const char *text, size_t bytes);
 
-/*
- * Length of the UTF-8 sequence at text (bytes >= 1).  If it is invalid: minus the length of its
- * longest valid prefix (at least 1), which one U+FFFD replaces.
- */
+/* Length of the UTF-8 sequence at text (bytes >= 1).  If it is invalid: minus the length of its
+ * longest valid prefix (at least 1), which one U+FFFD replaces. */
 int pfw_append_utf8(const char *text, size_t bytes);

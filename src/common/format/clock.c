@@ -16,12 +16,10 @@
 #define TRIES 5
 #define TRIES_MAX 50
 
-/*
- * The least change of the offset that counts as a step of REALTIME.  A bracket gives exact bounds
+/* The least change of the offset that counts as a step of REALTIME.  A bracket gives exact bounds
  * of the offset (usually 50 ns apart), and slewing moves both clocks alike, so an offset outside
  * them is a step.  The offset in force is itself off by up to half a bracket: 10 µs is far more
- * than that, and far less than shows in a trace.
- */
+ * than that, and far less than shows in a trace. */
 #define STEP_NS 10000
 
 /* A pair replaces one that is nearer than this: 20 ns of noise over 100 µs is 0.2 ‰ of slope. */
@@ -173,10 +171,8 @@ static uint64_t onward_slope(const struct pfw_clock_map *map, uint32_t last)
 	return from->ticks < to->ticks ? slope(from, to) : to->mult;
 }
 
-/*
- * Make room: drop the pair whose neighbours are closest in relation to their age.  The gaps grow
- * with age, so 32 pairs reach back to the start of any run.
- */
+/* Make room: drop the pair whose neighbours are closest in relation to their age.  The gaps grow
+ * with age, so 32 pairs reach back to the start of any run. */
 static void drop_pair(struct pfw_clock_map *map)
 {
 	uint64_t now_ns = map->pair[map->count - 1].mono_ns;

@@ -100,11 +100,9 @@ static inline uint64_t pfw_clock_line_ns(const struct pfw_clock_line *line, uint
 /* Start a map with one pair taken now.  Thread: drain.  Signal: safe. */
 void pfw_clock_map_init(struct pfw_clock_map *map);
 
-/*
- * Append a pair taken now.  Return true if CLOCK_REALTIME was stepped relative to CLOCK_MONOTONIC
+/* Append a pair taken now.  Return true if CLOCK_REALTIME was stepped relative to CLOCK_MONOTONIC
  * since the previous pair; *from_ns and *to_ns then get the REALTIME before and after the step.
- * Thread: drain.  Signal: safe.
- */
+ * Thread: drain.  Signal: safe. */
 bool pfw_clock_map_update(struct pfw_clock_map *map, uint64_t *from_ns, uint64_t *to_ns);
 
 /* The map of a dead process, from the pairs in its slot.  Thread: any. */

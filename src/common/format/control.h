@@ -54,9 +54,7 @@ void pfw_control_answer(struct pfw_control *control, int result);
 /* Pause or resume recording, and wake the child processes that follow.  Thread: any. */
 void pfw_control_pause(struct pfw_control *control, int paused);
 
-/*
- * Send a request to a process and wait at most timeout_ns for the answer.  Return its result, 0 or
+/* Send a request to a process and wait at most timeout_ns for the answer.  Return its result, 0 or
  * -errno; or -ETIMEDOUT: then the request stays until the process executes it or another request
- * replaces it.  Thread: any, of another process.
- */
+ * replaces it.  Thread: any, of another process. */
 int pfw_control_ask(struct pfw_control *control, enum pfw_request wish, uint64_t timeout_ns);

@@ -14,11 +14,9 @@
 
 struct pfw_gzip; /* opaque: library, work memory */
 
-/*
- * Load a library and map its work memory (below 1 MiB).  Return 0 with *out for pfw_gzip_close();
+/* Load a library and map its work memory (below 1 MiB).  Return 0 with *out for pfw_gzip_close();
  * -ENOENT if there is no library; -ENOMEM.
- * Thread: init or drain.  Signal: unsafe (dlopen).
- */
+ * Thread: init or drain.  Signal: unsafe (dlopen). */
 int pfw_gzip_open(struct pfw_gzip **out);
 void pfw_gzip_close(struct pfw_gzip *gzip);
 

@@ -88,12 +88,10 @@ struct pfw_record {
 };
 _Static_assert(sizeof(struct pfw_record) == PFW_SLOT_BYTES, "a record is one slot");
 
-/*
- * PFW_SHAPE_API: value[0] = name (low 32 bits) and category (high), strings of the spool.  If a
+/* PFW_SHAPE_API: value[0] = name (low 32 bits) and category (high), strings of the spool.  If a
  * half is zero, its text is at the start of the tail (`file` = name length | category length <<
  * 16).  value[1] = span_id, value[2] = parent (0 = none), value[3] = bytes of the blob of
- * arguments, which follows these texts: struct pfw_arg and its bytes, for each argument.
- */
+ * arguments, which follows these texts: struct pfw_arg and its bytes, for each argument. */
 #define PFW_API_VALUES 4
 
 struct pfw_arg {
@@ -103,12 +101,10 @@ struct pfw_arg {
 	uint32_t value_bytes; /* follow the key: the text of STRING or JSON, else 8 bytes */
 };
 
-/*
- * PFW_SHAPE_PP: value[0] = name, a string of the spool; 0: the name is the first of the tail's
+/* PFW_SHAPE_PP: value[0] = name, a string of the spool; 0: the name is the first of the tail's
  * texts (`file` = its length).  value[1] = mask of the fields below.  value[2] = tid; 0: the lane
  * of device, context and stream if it has these, else the recording thread.  value[3] = the value
- * of the lowest bit of the mask; the others follow.
- */
+ * of the lowest bit of the mask; the others follow. */
 #define PFW_PP_HEAD 3
 
 /* The keys of a PP event's args: X(member and JSON key, type).  A key's position is its bit. */

@@ -241,12 +241,10 @@ struct pfw_template_chunk {
 
 /* ---- strings ---- */
 
-/*
- * A reference to a string has 32 bits: generation << 16 | granule.  The segment is granule >> 12;
+/* A reference to a string has 32 bits: generation << 16 | granule.  The segment is granule >> 12;
  * the offset in it is (granule & 4095) * 16, counted from its struct pfw_chunk.  A reference is
  * valid while the cell has the same generation: the cell of a closed file's name is reused, and a
- * late reference then finds no name instead of another file's.  Reference 0 is no string.
- */
+ * late reference then finds no name instead of another file's.  Reference 0 is no string. */
 #define PFW_STRING_GRANULE 16u
 #define PFW_STRING_SEGMENT_BYTES 65536u
 #define PFW_STRING_SEGMENTS 16u /* 1 MiB in all; further names are stored in their records */
@@ -277,11 +275,9 @@ const char *pfw_string_text(const struct pfw_string_view *view, uint32_t ref, ui
 
 /* ---- steps ---- */
 
-/*
- * When the last steps began.  The writer derives `step` and `phase` of an event from its time, so
+/* When the last steps began.  The writer derives `step` and `phase` of an event from its time, so
  * that probes need not know of steps.  mark[n & (PFW_STEP_MARKS - 1)] is the n-th mark; the newest
- * is head - 1.  Events older than the oldest mark get no step.
- */
+ * is head - 1.  Events older than the oldest mark get no step. */
 #define PFW_STEP_MARKS 1024u
 
 struct pfw_step_mark {
@@ -298,11 +294,9 @@ struct pfw_steps_chunk {
 
 /* ---- rings ---- */
 
-/*
- * One stretch of a thread's ring: a page of head, then `capacity` slots.  A ring that is too small
+/* One stretch of a thread's ring: a page of head, then `capacity` slots.  A ring that is too small
  * gets a larger stretch; `order` is the order in which the stretches of a ring were filled.
- * Positions count slots for the life of the stretch; position p is in slot[p & (capacity - 1)].
- */
+ * Positions count slots for the life of the stretch; position p is in slot[p & (capacity - 1)]. */
 #define PFW_RING_CLOSED (1ull << 63) /* in head: the producer has moved to the next stretch */
 
 struct pfw_ring_chunk {
@@ -324,12 +318,10 @@ _Static_assert(sizeof(struct pfw_ring_chunk) <= PFW_PAGE_BYTES, "head of a stret
 
 /* ---- sums ---- */
 
-/*
- * Calls shorter than PFW_MIN_DUR, summed by call and file: one table for each ring.  Only the owner
+/* Calls shorter than PFW_MIN_DUR, summed by call and file: one table for each ring.  Only the owner
  * of the ring takes, fills and frees an entry.  The writer stores in `saved` (for the slot of the
  * same parity) the sums that the trace has; recovery writes the difference.  An entry can be reused
- * for another file once both are equal.
- */
+ * for another file once both are equal. */
 #define PFW_SUMS 256u
 #define PFW_SUMS_SEEN 256u
 

@@ -111,14 +111,12 @@ struct pfw_config_row {
 /* Called for each complaint: one line without "pfw: " and '\n', to print or to drop. */
 typedef void pfw_config_say(void *user, const char *line);
 
-/*
- * Read the variables of `environ` (a NULL-terminated array of NAME=VALUE) into *config.  Each bad
+/* Read the variables of `environ` (a NULL-terminated array of NAME=VALUE) into *config.  Each bad
  * value, unknown DFTRACER_ or PFW_ name and ignored variable is one call of say() (which may be
  * NULL).  An empty value counts as unset.  If config->enable is false, only DFTRACER_ENABLE and
  * PFW_QUIET are read, and the other fields have their defaults.  config->quiet is set before the
  * first call of say().
- * Thread: init.  Signal: unsafe only as say() is.  No malloc, no locale, no stdio.
- */
+ * Thread: init.  Signal: unsafe only as say() is.  No malloc, no locale, no stdio. */
 void pfw_config_read(struct pfw_config *config, char *const *environ, pfw_config_say *say,
 		     void *user);
 
@@ -137,10 +135,8 @@ bool pfw_calls_adds(const char *calls);
 /* The rows, in the order of config.def; *count gets their number.  Thread: any.  Signal: safe. */
 const struct pfw_config_row *pfw_config_rows(size_t *count);
 
-/*
- * The effective value of a variable as text in buf (at most size bytes with its NUL), for `pfw
- * config`.  False: it is the default, because the variable is unset or bad.  Thread: any.
- */
+/* The effective value of a variable as text in buf (at most size bytes with its NUL), for `pfw
+ * config`.  False: it is the default, because the variable is unset or bad.  Thread: any. */
 bool pfw_config_value(const struct pfw_config_row *row, char *const *environ, char *buf,
 		      size_t size);
 

@@ -71,11 +71,9 @@ static bool add_slurm(struct pfw_text *run, char *const *environ)
 	return true;
 }
 
-/*
- * torchrun's id is "none" by default.  Then on one host the fallback (of the agent, the root
+/* torchrun's id is "none" by default.  Then on one host the fallback (of the agent, the root
  * process) identifies the run.  On several hosts the fallback would differ by host: their
- * rendezvous address identifies the run.
- */
+ * rendezvous address identifies the run. */
 static bool add_torchelastic(struct pfw_text *run, char *const *environ)
 {
 	const char *id = value_of(environ, "TORCHELASTIC_RUN_ID");
@@ -354,10 +352,8 @@ static int32_t size_of(char *const *environ, const struct family *family, int32_
 	return size > rank && size >= family->least_size ? size : 0;
 }
 
-/*
- * The rank is known, its world size is not.  Take it from a family that has the same rank, else
- * from any other family; a size of 1 of the latter means that it does not know this world.
- */
+/* The rank is known, its world size is not.  Take it from a family that has the same rank, else
+ * from any other family; a size of 1 of the latter means that it does not know this world. */
 static void borrow_world(struct pfw_rank *rank, char *const *environ)
 {
 	for (int pass = 0; pass < 2; pass++) {
@@ -447,10 +443,8 @@ static bool is_launcher_module(const char *module)
 			     ' ', module);
 }
 
-/*
- * Whether Python runs a launcher: the module after -m, or the script.  Short options of Python may
- * be joined ("-um"); words after -c, -m or the script belong to the program.
- */
+/* Whether Python runs a launcher: the module after -m, or the script.  Short options of Python may
+ * be joined ("-um"); words after -c, -m or the script belong to the program. */
 static bool python_launches(int argc, char *const *argv)
 {
 	for (int i = 1; i < argc && argv[i]; i++) {

@@ -41,20 +41,16 @@ struct pfw_name {
 	bool compression; /* if base has no suffix */
 };
 
-/*
- * Write the absolute path of the trace to out (PFW_PATH_MAX bytes).  Words expand: %p pid, %h host,
+/* Write the absolute path of the trace to out (PFW_PATH_MAX bytes).  Words expand: %p pid, %h host,
  * %r rank, %j job, %q{VAR} (empty if unset), %%.  A directory gets the name "trace".  The suffix is
  * that of base, else by `compression` .pfw or .pfw.gz; before it come -rankNNNN (4 digits or more),
  * -pidNNN or -launcher-HOST-pidNNN.  *compressed follows from the suffix.  Return 0, -ENAMETOOLONG,
  * or -EINVAL for an empty base or a bad %-word (then out holds the word).
- * Thread: init, drain.  Signal: safe.
- */
+ * Thread: init, drain.  Signal: safe. */
 int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed);
 
-/*
- * The n-th alternative of a used name, n >= 2: "t-rank0003.pfw.gz" -> "t-rank0003.2.pfw.gz".
- * Return 0 or -ENAMETOOLONG.  Thread: any.  Signal: safe.
- */
+/* The n-th alternative of a used name, n >= 2: "t-rank0003.pfw.gz" -> "t-rank0003.2.pfw.gz".
+ * Return 0 or -ENAMETOOLONG.  Thread: any.  Signal: safe. */
 int pfw_name_numbered(char *out, const char *path, unsigned n);
 
 /* The n-th dump of a flight recorder, n >= 1: "t-rank0003.pfw.gz" -> "t-rank0003-dump1.pfw.gz".

@@ -13,11 +13,9 @@ struct pfw_process {
 /* Fill *process from /proc/<pid>/stat; 0 or -errno.  Thread: any.  Signal: safe. */
 int pfw_process_read(struct pfw_process *process, pid_t pid);
 
-/*
- * The calling process: pid from getpid(), the rest from /proc/self, since /proc may be of another
+/* The calling process: pid from getpid(), the rest from /proc/self, since /proc may be of another
  * pid namespace, with another process under that pid.  Without a /proc, or a free descriptor to
- * read it, the start is unknown.  Thread: any.  Signal: safe.
- */
+ * read it, the start is unknown.  Thread: any.  Signal: safe. */
 void pfw_process_self(struct pfw_process *process);
 
 /* The number in the n-th word (from 0) of text; 0 if there is none.  Thread: any.  Signal: safe. */

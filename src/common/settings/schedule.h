@@ -27,12 +27,10 @@ struct pfw_plan {
 	uint64_t delay_ns, duration_ns, every_ns;
 };
 
-/*
- * Read the value of PFW_SCHEDULE: "wait=1,warmup=1,active=3,repeat=2" (also skip_first,
+/* Read the value of PFW_SCHEDULE: "wait=1,warmup=1,active=3,repeat=2" (also skip_first,
  * skip_first_wait=0|1, discard_warmup=0|1), "delay=60s,duration=30s,every=10m" or "range".
  * Times take the units of common/base/units.h.  False: it is none of these, and *plan is unchanged.
- * Thread: any.
- */
+ * Thread: any. */
 bool pfw_plan_parse(struct pfw_plan *plan, const char *text);
 
 /* Whether active > 0 and all values are at most PFW_SCHEDULE_MAX.  Thread: any. */

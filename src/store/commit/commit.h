@@ -38,18 +38,14 @@ struct pfw_commit {
 	char why[512]; /* the last failure in one line, with the path */
 };
 
-/*
- * Begin a change in a directory.  Changes left there by killed processes are carried out or
+/* Begin a change in a directory.  Changes left there by killed processes are carried out or
  * removed; *carried gets the number carried out. 0 or -errno with commit->why.  Thread: one at a
- * time, for all functions here.
- */
+ * time, for all functions here. */
 int pfw_commit_begin(struct pfw_commit *commit, const char *directory, unsigned *carried);
 
-/*
- * Create the temporary file of `name` (without directory).  Return its descriptor, which the commit
+/* Create the temporary file of `name` (without directory).  Return its descriptor, which the commit
  * owns, or -errno: -EEXIST: the name is taken and `replace` is not set; -EBUSY: another process
- * works on it.
- */
+ * works on it. */
 int pfw_commit_add(struct pfw_commit *commit, const char *name, bool replace);
 
 /* Add the file that was made beside made[number] with its name and `suffix`. 0 or -errno. */
@@ -62,11 +58,9 @@ void pfw_commit_drop(struct pfw_commit *commit);
 int pfw_commit_remove(struct pfw_commit *commit, const char *path, uint64_t device, uint64_t inode,
 		      uint64_t bytes, int64_t changed_ns);
 
-/*
- * Carry the change out.  *kept gets the number of originals left because they have changed.  A
+/* Carry the change out.  *kept gets the number of originals left because they have changed.  A
  * failure before the journal is written changes nothing; after a later one the next begin
- * continues.
- */
+ * continues. */
 int pfw_commit_run(struct pfw_commit *commit, unsigned *kept);
 
 /* Free it, and remove what was not committed. */

@@ -105,11 +105,9 @@ static void put_header(unsigned char *out, const struct pfw_gzip_summary *summar
 
 /* ---- compressing ---- */
 
-/*
- * Level 7 takes a third of gzip -9's time and comes within 2 % of its size.  Level 8 takes as long
+/* Level 7 takes a third of gzip -9's time and comes within 2 % of its size.  Level 8 takes as long
  * as gzip -9 and is 5 % smaller.  With three members of ten at level 8 the file is no larger than
- * gzip -9's, in half its time.
- */
+ * gzip -9's, in half its time. */
 static int open_deflate(struct pfw_member *member, int level)
 {
 	member->deflate = libdeflate_alloc_compressor(level < 7 ? level : 7);

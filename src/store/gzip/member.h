@@ -52,11 +52,9 @@ void pfw_member_close(struct pfw_member *member);
 /* Room that is enough for a member of that much text. */
 size_t pfw_member_bound(size_t text_bytes);
 
-/*
- * Compress at most PFW_GZIP_TEXT_MAX bytes, or one longer line, into `out`.  `number` is the
+/* Compress at most PFW_GZIP_TEXT_MAX bytes, or one longer line, into `out`.  `number` is the
  * member's in its file: PFW_LEVEL_MOST tries harder with some.  Fills in summary->member_bytes.
- * Return the member's length, or -EIO, -ENOSPC.
- */
+ * Return the member's length, or -EIO, -ENOSPC. */
 int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const char *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary,
 			const struct pfw_sorted_mark *mark, size_t number);
@@ -90,12 +88,10 @@ struct pfw_link {
 	bool damaged; /* the header is not the one that was written: believe only its length */
 };
 
-/*
- * Read the header of the member at that byte of a regular file, with one read.  Return 0; -EAGAIN
+/* Read the header of the member at that byte of a regular file, with one read.  Return 0; -EAGAIN
  * if the file ends in or before the header; -ENOENT if it is no member of ours or has an impossible
  * length; or -errno.  If its length leads beyond the end of the file, the member is cut.  Thread:
- * any, as all here.
- */
+ * any, as all here. */
 int pfw_chain_look(struct pfw_link *link, int fd, uint64_t at);
 
 /* Whether a regular file begins with gzip's magic number: 1 or 0, or -errno. */

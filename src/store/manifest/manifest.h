@@ -49,11 +49,9 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
  * cannot be told apart. 0; 1 with *pid; -ENOMEM. */
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid);
 
-/*
- * Add the files of the manifest at `path`, if it is of the same run, for which keep(user, name,
+/* Add the files of the manifest at `path`, if it is of the same run, for which keep(user, name,
  * bytes) is true, with what they say themselves.  Return 0, also if there is no manifest, or
- * -ENOMEM.
- */
+ * -ENOMEM. */
 int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
 		      bool (*keep)(void *user, const char *name, uint64_t bytes), void *user);
 
@@ -61,9 +59,7 @@ int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
  * -errno. */
 int pfw_manifest_write(struct pfw_manifest *manifest, FILE *out);
 
-/*
- * Check that the files named by a manifest are in its directory and that the headers of their
+/* Check that the files named by a manifest are in its directory and that the headers of their
  * members agree with it; tell() gets each problem.  Return 0, or why the manifest cannot be read.
- * Thread: any.
- */
+ * Thread: any. */
 int pfw_manifest_check(const char *path, void (*tell)(void *user, const char *text), void *user);

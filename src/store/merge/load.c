@@ -64,11 +64,9 @@ static void set_place(const struct merge_run *run, const struct merge_unit *unit
 	rows->file = unit->file;
 }
 
-/*
- * A block that was read for its least time is read again later, unless callers accept references.
+/* A block that was read for its least time is read again later, unless callers accept references.
  * Keep its rows, so that it is scanned once, but not its text: rows take a seventh of the memory,
- * and a buffer that is reused at once stays in the CPU's cache.
- */
+ * and a buffer that is reused at once stays in the CPU's cache. */
 void pfw_merge_keep(struct merge_run *run, struct merge_unit *unit)
 {
 	struct pfw_rows *rows = &unit->load->rows;

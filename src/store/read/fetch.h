@@ -22,14 +22,12 @@ struct pfw_fetched {
 	uint64_t at; /* place of the lines in the text of the file; 0 for MEMBERS */
 };
 
-/*
- * Replace *fetched by the lines of a block of TEXT or MEMBERS of the file `path`, open as `fd`.
+/* Replace *fetched by the lines of a block of TEXT or MEMBERS of the file `path`, open as `fd`.
  * Only pread() is used, so that threads share the descriptor, and truncation of the file is a
  * problem, not a SIGBUS.  A member that is damaged or differs from its header is a problem, and its
  * readable text is returned.  Problems with a line come after the last line; their `line` counts
  * from there, from 1.  Return 0, -ENOMEM, or another -errno, which is a problem, too.  Thread: any,
- * each with its own fetch.
- */
+ * each with its own fetch. */
 int pfw_fetch_block(struct pfw_fetch *fetch, const char *path, int fd, enum pfw_layout layout,
 		    const struct pfw_block *block, struct pfw_fetched *fetched,
 		    struct pfw_problems *problems);

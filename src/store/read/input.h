@@ -21,11 +21,9 @@ struct pfw_input_tail {
 	void *user;
 };
 
-/*
- * Open a file, or standard input for "-".  Files must be regular or pipes; standard input may be of
+/* Open a file, or standard input for "-".  Files must be regular or pipes; standard input may be of
  * any type.  Return 0 with *out for pfw_input_close(); -ENOMEM, -EISDIR, -ENODEV for other types,
- * or the error of open().  Thread: one at a time for one input, as all here.
- */
+ * or the error of open().  Thread: one at a time for one input, as all here. */
 int pfw_input_open(struct pfw_input **out, const char *path);
 
 /* Open a file and its tail; *tail is copied, and what it points to must last.  Return 0, -ENOMEM,

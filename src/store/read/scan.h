@@ -58,11 +58,9 @@ struct pfw_scan {
 	int pending;
 };
 
-/*
- * Begin to read path ("-": standard input), which must last.  Return 0, or the error of
+/* Begin to read path ("-": standard input), which must last.  Return 0, or the error of
  * pfw_input_open(); then there is nothing to close.  Thread: one at a time for one scan, as all
- * here.
- */
+ * here. */
 int pfw_scan_open(struct pfw_scan *scan, const char *path);
 
 /* The same from that byte of the file on: the begin of a member, or any byte of plain text (the

@@ -24,13 +24,11 @@ struct pfw_stream {
 	bool ended;
 };
 
-/*
- * Append whole lines to *text: all that end in the next `want` bytes, or one longer line.  The cuts
+/* Append whole lines to *text: all that end in the next `want` bytes, or one longer line.  The cuts
  * depend on the text alone, so that the same blocks are found again.  Fewer are appended at the end
  * of the input (stream->ended) and before a problem (its `line` counts from the appended lines,
  * from 1).  Return 0, -ENOMEM, or another -errno, which is a problem, too, if reading cannot go on.
- * Thread: one at a time.
- */
+ * Thread: one at a time. */
 int pfw_stream_read(struct pfw_stream *stream, struct pfw_buffer *text, size_t want,
 		    struct pfw_problems *problems);
 

@@ -62,25 +62,21 @@ struct pfw_spool_image {
 struct stat;
 int pfw_spool_image_open(const char *path, bool write, struct stat *st);
 
-/*
- * Read the header's two pages and check magic, version, lengths and path.  Return 0; -ENODATA: the
+/* Read the header's two pages and check magic, version, lengths and path.  Return 0; -ENODATA: the
  * process died while making the spool; -EINVAL: `why` says what is wrong; -ENOMEM or the error of
- * reading.  Always call pfw_spool_image_release() afterwards.
- */
+ * reading.  Always call pfw_spool_image_release() afterwards. */
 int pfw_spool_image_header(struct pfw_spool_image *image, int fd, char *why);
 
 /* Read the rest after a header that was read without error.  Return as above. */
 int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why);
 
-/*
- * The same of a living or dead process's spool, which is neither stopped nor touched.  While we
+/* The same of a living or dead process's spool, which is neither stopped nor touched.  While we
  * copy, its writer may write the file, advance tails and free slots.  So slots, names and short
  * calls are copied first.  Only then the header slot is read, which says how far the file is, and
  * the tails that belong to it.  A record that was copied and is not in the file by that slot cannot
  * have been overwritten.  So each event is whole, and is in the file or in the image.  The image
  * has every event whose call had returned before, possibly later ones, and none whose call has not
- * returned.  -EBUSY: the writer was always faster.
- */
+ * returned.  -EBUSY: the writer was always faster. */
 int pfw_spool_image_live(struct pfw_spool_image *image, char *why);
 
 /* The slots of a chunk from position `first` to head, only once, to be freed; NULL if memory or the

@@ -40,11 +40,9 @@ bool pfw_spool_is_of_here(const struct pfw_spool_header *header, char *why, size
 	return true;
 }
 
-/*
- * In its own pid namespace the pid says whether the process lives.  From outside, a process is
+/* In its own pid namespace the pid says whether the process lives.  From outside, a process is
  * searched that has the pid in its namespace.  If /proc hides processes, a living one is known by
- * having its spool mapped, as have its children.
- */
+ * having its spool mapped, as have its children. */
 bool pfw_spool_process_lives(int fd, const struct pfw_spool_header *header)
 {
 	uint64_t here = pfw_proc_namespace();

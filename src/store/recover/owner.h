@@ -49,9 +49,7 @@ enum pfw_life {
 	PFW_LIFE_UNKNOWN, /* it cannot be known here, which is no reason to think it dead */
 };
 
-/*
- * Whether a process may still write the trace at `path`.  Asked in turn: who has it locked or open
+/* Whether a process may still write the trace at `path`.  Asked in turn: who has it locked or open
  * for writing; whether it is finished; the spool that its first line names; host, boot and pid of
- * that line.  `why` explains ALIVE and UNKNOWN.
- */
+ * that line.  `why` explains ALIVE and UNKNOWN. */
 enum pfw_life pfw_life_of(const char *path, char *why, size_t size);

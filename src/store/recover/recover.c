@@ -331,11 +331,9 @@ static int make_anew(struct adoption *adoption, const char *why)
 	return 0;
 }
 
-/*
- * Open and lock the trace if it can be continued; otherwise leave trace_fd -1.  The file must be
+/* Open and lock the trace if it can be continued; otherwise leave trace_fd -1.  The file must be
  * proved to be this process's: it may have been removed and its name given to a later run, whose
- * lines a cut would destroy.
- */
+ * lines a cut would destroy. */
 static int open_trace(struct adoption *adoption)
 {
 	const char *path = adoption->result->trace;

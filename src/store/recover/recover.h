@@ -80,13 +80,11 @@ static inline bool pfw_recover_may(const struct pfw_spool_trace *spool,
 	       (spool->there && spool->device == file->device && spool->inode == file->inode);
 }
 
-/*
- * Call each() for every spool in `dirs` (NULL-terminated; missing directories are skipped) that
+/* Call each() for every spool in `dirs` (NULL-terminated; missing directories are skipped) that
  * belongs to `trace` and `run`, in order of their names.  `trace` is a path, or a file that the
  * path names; for a trace not on disk also the base of its name, or DIRECTORY/; NULL = any.  `run`
  * NULL = any.  With a filter, unreadable spools are skipped.  A value other than 0 from each() ends
- * the search.  Return that value, 0, or -ENOMEM.
- */
+ * the search.  Return that value, 0, or -ENOMEM. */
 int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const char *run_or_null,
 		     int (*each)(const char *spool_path, void *user), void *user);
 

@@ -23,11 +23,9 @@ struct pfw_sqlite {
 	uint32_t page_bytes, pages;
 };
 
-/*
- * Begin reading a file of `bytes` bytes whose header is known to be SQLite's.  The database owns the
+/* Begin reading a file of `bytes` bytes whose header is known to be SQLite's.  The database owns the
  * descriptor from here on, also after an error.  Return 0 for pfw_sqlite_close(), -EBADMSG or -errno.
- * Thread: one at a time, as all here.
- */
+ * Thread: one at a time, as all here. */
 int pfw_sqlite_open(struct pfw_sqlite *db, int fd, uint64_t bytes);
 /* The same for a file in memory, which is freed by pfw_sqlite_close(). */
 int pfw_sqlite_open_image(struct pfw_sqlite *db, uint8_t *image, uint64_t bytes);

@@ -41,19 +41,15 @@ void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *ent
  * not µs there; or -errno if the file cannot be read.  Thread: any. */
 int pfw_trace_head(struct pfw_trace *trace, const char *path);
 
-/*
- * Which of `count` (at least 1) traces, `stride` bytes apart, is of the newest run: of the process
+/* Which of `count` (at least 1) traces, `stride` bytes apart, is of the newest run: of the process
  * that began last.  If that is of a Slurm job's script, of the job's newest step, since a script
- * goes on after its steps.
- */
+ * goes on after its steps. */
 size_t pfw_trace_newest(const struct pfw_trace *first, size_t stride, size_t count);
 
 /* The same as pfw_trace_head(), and the `end` from the last lines. */
 int pfw_trace_read(struct pfw_trace *trace, const char *path);
 
-/*
- * Remove an empty trace that is unlocked and a second old: its process died between creating and
+/* Remove an empty trace that is unlocked and a second old: its process died between creating and
  * writing it.  Waits for that second.  Return whether it is removed.  It must have no spool.
- * Thread: any.
- */
+ * Thread: any. */
 bool pfw_trace_remove_empty(const char *path);

@@ -10,12 +10,10 @@ struct pfw_paths {
 	size_t room;
 };
 
-/*
- * Add the paths that `argument` names, sorted: "-", a file, all traces in a directory, the matches
+/* Add the paths that `argument` names, sorted: "-", a file, all traces in a directory, the matches
  * of a glob, or all files of a base name (t: t.pfw, t-rank0003.pfw.gz, t.2.pfw).  Indexes and
  * manifests are ignored, because a shell's glob may name them.  Return 0; -ENOENT with a constant
- * text in *why if it names nothing; -ENOMEM.  Thread: one at a time.
- */
+ * text in *why if it names nothing; -ENOMEM.  Thread: one at a time. */
 int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **why);
 
 /* Add one path as it is.  0 or -ENOMEM. */

@@ -25,12 +25,10 @@ struct pfw_ranks {
 	size_t users;			       /* parts that refer to it */
 };
 
-/*
- * Split the files that hold several ranks; the others need not be laid out yet.  A file whose
+/* Split the files that hold several ranks; the others need not be laid out yet.  A file whose
  * lines are ambiguous (two hosts have processes of the same pid) stays one, and say(user, path,
  * why) is called.  Must precede all use of indexes in traces.  0, or -ENOMEM: close the traces
- * then.  Thread: any, as all here.
- */
+ * then.  Thread: any, as all here. */
 int pfw_ranks_part(struct pfw_traces *traces, pfw_traces_say *say, void *user);
 /* Drop the reference of one part; NULL: nothing. */
 void pfw_ranks_free(struct pfw_ranks *ranks);
