@@ -26,12 +26,6 @@ bool pfw_read_range_parse(struct pfw_read_range *range, const char *text)
 
 /* ---- numbers of blocks ---- */
 
-/* A file whose blocks are found only while it is read is one. */
-static size_t blocks_of(const struct pfw_trace_file *file)
-{
-	return file->blocks.layout == PFW_LAYOUT_STREAM ? 1 : file->blocks.count;
-}
-
 int pfw_read_places_set(struct pfw_read_places *places, const struct pfw_traces *traces)
 {
 	uint64_t layout = traces->count;
@@ -43,7 +37,8 @@ int pfw_read_places_set(struct pfw_read_places *places, const struct pfw_traces 
 		const struct pfw_blocks *blocks = &traces->file[i].blocks;
 
 		places->first[i] = places->blocks;
-		places->blocks += blocks_of(&traces->file[i]);
+		/* A file whose blocks are found only while it is read is one. */
+		places->blocks += blocks->layout == PFW_LAYOUT_STREAM ? 1 : blocks->count;
 		layout = pfw_hash_mix(layout ^ blocks->file_bytes, 0x9e3779b97f4a7c15u);
 		for (size_t j = 0; j < blocks->count && blocks->layout != PFW_LAYOUT_STREAM; j++)
 			layout = pfw_hash_mix(layout ^ blocks->block[j].at, 0xd6e8feb86659fd93u);

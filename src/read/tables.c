@@ -77,15 +77,6 @@ static bool is_double(enum grid_kind kind)
 	       kind == GRID_SIX || kind == GRID_FIXED || kind == GRID_WHOLE;
 }
 
-static void put_real(struct table *table, unsigned place, const struct grid_cell *cell)
-{
-	double number = is_double(cell->kind)	? cell->number
-			: cell->kind == GRID_NS ? (double)cell->whole / 1000.0
-						: (double)cell->whole;
-
-	pfw_read_batch_real(table->batch, place, number);
-}
-
 static void put_whole(struct table *table, unsigned place, const struct grid *grid,
 		      const struct grid_cell *cell)
 {
@@ -116,7 +107,10 @@ static void put(struct table *table, unsigned place, const struct grid *grid,
 	else if (kind == PFW_READ_INT)
 		put_whole(table, place, grid, cell);
 	else if (kind == PFW_READ_REAL && !text)
-		put_real(table, place, cell);
+		pfw_read_batch_real(table->batch, place,
+				    is_double(cell->kind)   ? cell->number
+				    : cell->kind == GRID_NS ? (double)cell->whole / 1000.0
+							    : (double)cell->whole);
 	else if (kind == PFW_READ_FLAG && !text)
 		pfw_read_batch_flag(table->batch, place, cell->whole);
 }

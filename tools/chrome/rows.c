@@ -58,17 +58,15 @@ int chrome_rows_init(struct chrome_rows *rows, const struct export_job *job)
 	return 0;
 }
 
-static void free_track(struct chrome_track *track)
-{
-	for (uint32_t i = 0; i < track->lanes; i++)
-		free(track->lane[i].end_ns);
-	free(track->lane);
-}
-
 void chrome_rows_free(struct chrome_rows *rows)
 {
-	for (size_t i = 0; i < rows->thread_count; i++)
-		free_track(&rows->thread[i].track);
+	for (size_t i = 0; i < rows->thread_count; i++) {
+		struct chrome_track *track = &rows->thread[i].track;
+
+		while (track->lanes)
+			free(track->lane[--track->lanes].end_ns);
+		free(track->lane);
+	}
 	free(rows->thread);
 	free(rows->process);
 	free(rows->group);

@@ -58,13 +58,6 @@ static bool stays(void *user, const char *name, uint64_t bytes)
 	return same && is_left(older, name, &st);
 }
 
-static char *path_of(const char *directory, const char *base)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s" PFW_MANIFEST_SUFFIX, directory, base) < 0 ? NULL : path;
-}
-
 /* ---- beside the results ---- */
 
 /* Add the manifest to the commit as a new file. */
@@ -94,9 +87,13 @@ static int put_manifest(struct compact *compact, struct pfw_commit *commit, cons
 			struct pfw_manifest *manifest)
 {
 	struct older older = { .commit = commit, .directory = commit->directory };
-	char *path = path_of(commit->directory, base);
-	int error = path ? pfw_manifest_keep(manifest, path, stays, &older) : -ENOMEM;
+	char *path;
+	int error = -ENOMEM;
 
+	if (asprintf(&path, "%s/%s" PFW_MANIFEST_SUFFIX, commit->directory, base) < 0)
+		path = NULL;
+	else
+		error = pfw_manifest_keep(manifest, path, stays, &older);
 	error = error ?: put(commit, base, manifest, pfw_traces_mode(&compact->traces));
 	if (error)
 		compact_say(compact, CLI_USAGE, path ? path : base, "%s", strerror(-error));

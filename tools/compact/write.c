@@ -102,11 +102,6 @@ static void take_problem(void *user, size_t file, const struct pfw_scan_problem 
 
 /* ---- merging ---- */
 
-static bool one_rank(const struct compact_group *group)
-{
-	return group->rank_of[0] == group->rank_of[group->count - 1];
-}
-
 /* Whether a file has several ranks, each in members of its own. */
 static bool is_by_rank(const struct pfw_trace_file *file)
 {
@@ -178,12 +173,13 @@ static int read_names(struct compact_writing *writing)
 static int begin(struct compact_writing *writing, const struct pfw_commit_new *made)
 {
 	struct compact *compact = writing->compact;
+	const struct compact_group *group = writing->group;
 	int error = ftruncate(made->fd, 0) < 0 ? -errno : 0;
 
 	if (!error)
 		error = pfw_pack_open(&writing->pack, made->fd, (int)compact->level, compact->pool);
 	if (error) {
-		compact_say(compact, CLI_USAGE, writing->group->name, "%s",
+		compact_say(compact, CLI_USAGE, group->name, "%s",
 			    error == -ENOENT ? "neither libisal.so.2 nor libz.so.1 is there"
 					     : strerror(-error));
 		return error;
@@ -194,15 +190,14 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 		return 0;
 	error = read_names(writing);
 	error = error ? error
-		      : pfw_index_begin(&writing->index, made->temporary,
-					writing->group->bytes_before, PFW_INDEX_BESIDE);
+		      : pfw_index_begin(&writing->index, made->temporary, group->bytes_before,
+					PFW_INDEX_BESIDE);
 	if (error)
-		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
-			    strerror(-error));
+		compact_say(compact, CLI_PROBLEMS, group->name, "no index: %s", strerror(-error));
 	else
 		pfw_pack_index(writing->pack, writing->index, writing->processes, writing->fnames,
-			       one_rank(writing->group) &&
-				       !any_by_rank(writing->group, 0, writing->group->count));
+			       group->rank_of[0] == group->rank_of[group->count - 1] &&
+				       !any_by_rank(group, 0, group->count));
 	return 0;
 }
 
@@ -273,14 +268,6 @@ static void *finish(void *user)
 	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_DONTNEED);
 	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_WILLNEED);
 	return NULL;
-}
-
-/* Use a thread, since finishing mostly waits; if none can be made, finish here. */
-static void start_finish(struct compact_writing *writing)
-{
-	writing->in_thread = !pfw_pool_thread(&writing->finishing, finish, writing);
-	if (!writing->in_thread)
-		finish(writing);
 }
 
 /* Compare the lines and checksums of the input with those of the output. */
@@ -387,7 +374,10 @@ static int write_group(struct compact_writing *writing)
 	writing->fd = made.fd;
 	if (fchmod(made.fd, pfw_traces_mode(&writing->compact->traces) | 0600) < 0)
 		return say_unchanged(writing, -errno);
-	start_finish(writing);
+	/* Use a thread, since finishing mostly waits; if none can be made, finish here. */
+	writing->in_thread = !pfw_pool_thread(&writing->finishing, finish, writing);
+	if (!writing->in_thread)
+		finish(writing);
 	return 0;
 }
 

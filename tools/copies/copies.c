@@ -189,13 +189,6 @@ static void drop(void *result)
 	free(result);
 }
 
-static void free_worker(struct copies_worker *worker)
-{
-	pfw_gzip_close(worker->gzip);
-	pfw_member_close(worker->member);
-	pfw_buffer_free(&worker->text);
-}
-
 static int copy_all(struct copies *copies, struct survey_input *input)
 {
 	const struct survey_fold fold = { .user = copies,
@@ -212,8 +205,11 @@ static int copy_all(struct copies *copies, struct survey_input *input)
 	if (!copies->worker)
 		return fail(copies, copies->path, ENOMEM);
 	error = survey_read(copies->survey, input, &fold, SURVEY_ALL);
-	for (unsigned i = 0; i < jobs; i++)
-		free_worker(&copies->worker[i]);
+	for (unsigned i = 0; i < jobs; i++) {
+		pfw_gzip_close(copies->worker[i].gzip);
+		pfw_member_close(copies->worker[i].member);
+		pfw_buffer_free(&copies->worker[i].text);
+	}
 	free(copies->worker);
 	return survey_end(copies->survey, error);
 }

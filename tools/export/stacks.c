@@ -134,11 +134,6 @@ static int64_t stack_on(struct export_stacks *stacks, int64_t parent, const stru
 
 /* ---- spans ---- */
 
-static void close_span(struct export_stacks *stacks, const struct open *open)
-{
-	stacks->stack[open->node].host_ns += open->self_ns;
-}
-
 /* Remove the spans that have ended, at any depth: an inner span may end after an outer one. */
 static void close_until(struct export_stacks *stacks, struct export_stack_thread *thread,
 			int64_t ts_ns)
@@ -146,10 +141,12 @@ static void close_until(struct export_stacks *stacks, struct export_stack_thread
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < thread->count; i++) {
-		if (thread->open[i].end_ns <= ts_ns)
-			close_span(stacks, &thread->open[i]);
+		const struct open *open = &thread->open[i];
+
+		if (open->end_ns <= ts_ns)
+			stacks->stack[open->node].host_ns += open->self_ns;
 		else
-			thread->open[kept++] = thread->open[i];
+			thread->open[kept++] = *open;
 	}
 	thread->count = kept;
 }

@@ -122,12 +122,6 @@ struct work {
 	uint64_t device, context, stream, dynamic_smem, host_pid;
 };
 
-/* The pid of an event; a text or a negative number is the main pid. */
-static uint64_t pid_of(const struct import_trace *trace, const struct pfw_entry *entry)
-{
-	return entry->wrong & PFW_ENTRY_PID ? trace->main_pid : entry->pid;
-}
-
 enum import_kind import_event_kind(const struct import_trace *trace, const struct pfw_entry *entry)
 {
 	bool flow = pfw_member_is(&entry->cat, "ac2g") || pfw_member_is(&entry->cat, "fwdbwd");
@@ -370,7 +364,8 @@ char *import_event_line(char *at, struct import_events *events, const struct pfw
 	const struct import_trace *trace = events->trace;
 	struct work work = { .kind = kind_of(entry) };
 	bool on_device = pfw_kineto_on_device(work.kind);
-	uint64_t pid = pid_of(trace, entry);
+	/* A text or a negative number is the main pid. */
+	uint64_t pid = entry->wrong & PFW_ENTRY_PID ? trace->main_pid : entry->pid;
 	uint64_t tid = entry->wrong & PFW_ENTRY_TID ? pid : import_tid(trace, pid, entry->tid);
 	int64_t ts_ns = import_ts(trace, entry->ts_ns), end_ns;
 	struct pfw_slice cat = entry->cat.bytes ? entry->cat : slice("user");

@@ -140,13 +140,6 @@ static int read_all(struct collect *collect, struct survey_input *input)
 	return survey_read(survey, input, &fold, SURVEY_FILES);
 }
 
-/* Read the traces, and add up.  0 or -errno. */
-static int collect_lines(struct memory *memory, struct survey_input *input)
-{
-	struct collect collect = { .memory = memory, .traces = &input->traces };
-	return read_all(&collect, input) ?: pfw_memory_count(&memory->sums);
-}
-
 #define BINS_MAX 100000
 #define BLOCKS_MAX 1000000
 /* Memory for items before the sorter uses a file. */
@@ -168,6 +161,7 @@ static const char *needs_lines(const struct memory *memory)
 static int read_lines(struct memory *memory, struct survey_input *input)
 {
 	struct survey *survey = &memory->survey;
+	struct collect collect = { .memory = memory, .traces = &input->traces };
 	bool ask = memory_asks_indexes(memory);
 	int status = CLI_OK, error = pfw_memory_init(&memory->sums, BUDGET_BYTES);
 
@@ -187,7 +181,7 @@ static int read_lines(struct memory *memory, struct survey_input *input)
 		return status;
 	memory->sums.bins = memory->bins;
 	memory->sums.lives_most = memory->lives_most;
-	error = collect_lines(memory, input);
+	error = read_all(&collect, input) ?: pfw_memory_count(&memory->sums);
 	return error ? survey_end(survey, error) : CLI_OK;
 }
 
@@ -229,7 +223,7 @@ static bool is_snapshot(const char *path)
 	return (suffix && strcmp(suffix, ".pickle") == 0) || pfw_pickle_is(path);
 }
 
-/* Replace snapshots among the operands by traces without names, which close_snapshots() closes.
+/* Replace snapshots among the operands by traces without names, which memory_main() closes.
  * -1, or CLI_USAGE after an error message. */
 static int open_snapshots(void *user, struct cli_args *args)
 {
@@ -262,19 +256,6 @@ static int open_snapshots(void *user, struct cli_args *args)
 	return memory->snapshot ? -1 : survey_end(&memory->survey, -ENOMEM);
 }
 
-static void close_snapshots(struct memory *memory)
-{
-	for (size_t i = 0; i < memory->snapshots; i++)
-		fclose(memory->snapshot[i].trace);
-	free(memory->snapshot);
-}
-
-static void release(struct memory *memory)
-{
-	pfw_memory_release(&memory->sums);
-	close_snapshots(memory);
-}
-
 static int memory_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct memory memory = { .survey = { .command = command,
@@ -288,7 +269,10 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 				 .sums = { .items = PFW_SORTER_EMPTY } };
 	int status = survey_main(&memory.survey, argc, argv);
 
-	release(&memory);
+	pfw_memory_release(&memory.sums);
+	for (size_t i = 0; i < memory.snapshots; i++)
+		fclose(memory.snapshot[i].trace);
+	free(memory.snapshot);
 	return status;
 }
 

@@ -35,12 +35,6 @@ bool perfetto_names_full(const struct perfetto_names *names)
 	return names->texts.count >= NAMES_MAX || names->texts.texts.bytes >= BYTES_MAX;
 }
 
-static void names_clear(struct perfetto_names *names)
-{
-	pfw_text_ids_clear(&names->texts);
-	names->told.bytes = 0;
-}
-
 /* A field of InternedData: the number and its text, without JSON's escapes. */
 static int tell(struct perfetto_names *names, enum perfetto_text kind, uint32_t iid,
 		struct pfw_slice text)
@@ -103,7 +97,8 @@ int perfetto_begin(struct perfetto *perfetto, int64_t ts_ns)
 
 	if (!at)
 		return -ENOMEM;
-	names_clear(&perfetto->names);
+	pfw_text_ids_clear(&perfetto->names.texts);
+	perfetto->names.told.bytes = 0;
 	perfetto->now_ns = ts_ns;
 	perfetto->begun = true;
 	packet = wire_open(at, TRACE_PACKET);
@@ -152,23 +147,16 @@ int perfetto_open(struct perfetto *perfetto, int64_t end_ns, uint64_t track)
 	return 0;
 }
 
-static struct perfetto_open take_first(struct perfetto *perfetto)
-{
-	struct perfetto_open *heap = perfetto->open, first = heap[0];
-	size_t count = --perfetto->open_count;
-
-	ends_sink(heap, count, 0, heap[count], NULL);
-	return first;
-}
-
 int perfetto_close(struct perfetto *perfetto, int64_t ts_ns)
 {
 	int error = 0;
 
 	while (perfetto->open_count && perfetto->open[0].end_ns <= ts_ns && !error) {
-		struct perfetto_open end = take_first(perfetto);
+		struct perfetto_open *heap = perfetto->open, end = heap[0];
+		size_t count = --perfetto->open_count;
 		char *at = perfetto_room(perfetto, 0), *packet, *event;
 
+		ends_sink(heap, count, 0, heap[count], NULL);
 		if (!at)
 			return -ENOMEM;
 		packet = wire_open(at, TRACE_PACKET);

@@ -59,12 +59,6 @@ struct symbolize {
 
 /* ---- answers ---- */
 
-static void forget(struct answers *known)
-{
-	pfw_text_ids_clear(&known->keys);
-	pfw_arena_clear(&known->texts);
-}
-
 static void release(struct answers *known)
 {
 	pfw_text_ids_release(&known->keys);
@@ -87,8 +81,10 @@ static const struct answer *keep(struct answers *known, int64_t of, const char *
 	const char *text;
 	int64_t number;
 
-	if (known->keys.count >= ANSWERS_MOST || known->texts.bytes > ANSWER_BYTES_MOST)
-		forget(known);
+	if (known->keys.count >= ANSWERS_MOST || known->texts.bytes > ANSWER_BYTES_MOST) {
+		pfw_text_ids_clear(&known->keys);
+		pfw_arena_clear(&known->texts);
+	}
 	text = pfw_arena_copy(&known->texts, answer->bytes ? answer->text : "", answer->bytes);
 	number = text ? pfw_text_ids_of(&known->keys, of, key, key_bytes) : -ENOMEM;
 	if (number < 0 || PFW_REACH(known->answer, (size_t)number, known->room))

@@ -71,14 +71,6 @@ static void leave(const struct screen *screen)
 		tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
 }
 
-/* As the terminal's driver would. */
-static void suspend(struct screen *screen)
-{
-	leave(screen);
-	raise(SIGTSTP);
-	enter(screen);
-}
-
 /* A new size must end the wait; nothing else is to be done. */
 static void wake(int number)
 {
@@ -170,8 +162,12 @@ static void take_key(struct screen *screen, char key)
 		scale_interval(top, key == '+');
 	else if (key == ' ')
 		screen->paused = !screen->paused;
-	else if (key == CONTROL_Z)
-		suspend(screen);
+	if (key != CONTROL_Z)
+		return;
+	/* As the terminal's driver would. */
+	leave(screen);
+	raise(SIGTSTP);
+	enter(screen);
 }
 
 static void take_keys(struct screen *screen)

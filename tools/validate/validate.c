@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "share/adopt.h"
 #include "share/survey.h"
 #include "store/index/build.h"
@@ -315,13 +316,6 @@ static void check_manifest(struct validate *check, const char *path)
 	check->all.problems += check->file.problems;
 }
 
-static bool is_manifest(const char *path)
-{
-	size_t bytes = strlen(path), suffix = strlen(PFW_MANIFEST_SUFFIX);
-
-	return bytes > suffix && strcmp(path + bytes - suffix, PFW_MANIFEST_SUFFIX) == 0;
-}
-
 /* Check a manifest, or all manifests of a directory in order of name. */
 static void check_manifests(struct validate *check, const char *argument)
 {
@@ -329,13 +323,13 @@ static void check_manifests(struct validate *check, const char *argument)
 	struct dirent **entry;
 	int count;
 
-	if (is_manifest(argument)) {
+	if (pfw_text_ends(argument, PFW_MANIFEST_SUFFIX)) {
 		check_manifest(check, argument);
 		return;
 	}
 	count = scandir(argument, &entry, NULL, alphasort);
 	for (int i = 0; i < count; i++) {
-		if (is_manifest(entry[i]->d_name) &&
+		if (pfw_text_ends(entry[i]->d_name, PFW_MANIFEST_SUFFIX) &&
 		    snprintf(pattern, sizeof(pattern), "%s/%s", argument, entry[i]->d_name) <
 			    (int)sizeof(pattern))
 			check_manifest(check, pattern);
@@ -343,15 +337,6 @@ static void check_manifests(struct validate *check, const char *argument)
 	}
 	if (count >= 0)
 		free(entry);
-}
-
-static void add_argument(struct validate *check, struct pfw_paths *paths, const char *argument)
-{
-	const char *why;
-	int error = pfw_paths_add(paths, argument, &why);
-
-	if (!add_unbegun(paths, argument) && error)
-		unusable(check, argument, why);
 }
 
 /* What cannot be opened is said when it is checked. */
@@ -398,8 +383,13 @@ static int validate_main(const struct cli_command *command, int argc, char **arg
 
 	if (status >= 0)
 		return status;
-	for (int i = 0; i < args.operands; i++)
-		add_argument(&check, &paths, argv[i]);
+	for (int i = 0; i < args.operands; i++) {
+		const char *why;
+		int error = pfw_paths_add(&paths, argv[i], &why);
+
+		if (!add_unbegun(&paths, argv[i]) && error)
+			unusable(&check, argv[i], why);
+	}
 	if (!args.operands && pfw_paths_add_newest(&paths, ".", &left_out) &&
 	    !add_unbegun(&paths, "."))
 		unusable(&check, ".", "no *.pfw or *.pfw.gz here; name a trace");

@@ -209,21 +209,12 @@ static int check_text(struct checking *checking, const struct pfw_manifest_text 
 	return checking->differs ? 0 : compare_all(checking, text);
 }
 
-/* `run` of the manifest, or "". */
-static struct pfw_manifest *begin(const struct pfw_manifest_text *text)
-{
-	char run[NAME_ROOM] = "";
-
-	return pfw_manifest_new(
-		pfw_manifest_text_string(&text->whole, "run", run, sizeof(run)) ? run : "");
-}
-
 int pfw_manifest_check(const char *path, void (*tell)(void *user, const char *text), void *user)
 {
 	const char *slash = strrchr(path, '/');
 	struct checking checking = { .say = tell, .user = user };
 	struct pfw_manifest_text text;
-	char *directory, why[256];
+	char *directory, run[NAME_ROOM], why[256];
 	int error = pfw_manifest_text_read(&text, path, why, sizeof(why));
 
 	if (error == -EBADMSG)
@@ -232,7 +223,8 @@ int pfw_manifest_check(const char *path, void (*tell)(void *user, const char *te
 		return error == -EBADMSG ? 0 : error;
 	directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	checking.directory = directory;
-	checking.made = begin(&text);
+	checking.made = pfw_manifest_new(
+		pfw_manifest_text_string(&text.whole, "run", run, sizeof(run)) ? run : "");
 	error = directory && checking.made ? check_text(&checking, &text) : -ENOMEM;
 	pfw_manifest_free(checking.made);
 	pfw_manifest_text_free(&text);

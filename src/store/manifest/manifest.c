@@ -9,25 +9,6 @@
 #include "store/line/args.h"
 #include "store/manifest/internal.h"
 
-static struct manifest_process *add_process(struct pfw_manifest_file *file)
-{
-	struct pfw_manifest *all = file->manifest;
-
-	return PFW_APPEND(all->process, all->processes, (struct manifest_process){ .file = file })
-		       ? NULL
-		       : &all->process[all->processes - 1];
-}
-
-/* Append an item, zeroed but for its file; NULL: no memory. */
-static struct manifest_fact *add_fact(struct pfw_manifest_file *file)
-{
-	struct pfw_manifest *all = file->manifest;
-
-	return PFW_APPEND(all->fact, all->facts, (struct manifest_fact){ .file = file })
-		       ? NULL
-		       : &all->fact[all->facts - 1];
-}
-
 struct pfw_manifest *pfw_manifest_new(const char *run)
 {
 	struct pfw_manifest *manifest = calloc(1, sizeof(*manifest));
@@ -113,10 +94,12 @@ static char *find_string(const struct pfw_entry *entry, const char *key)
 
 static int take_process(struct pfw_manifest_file *file, const struct pfw_entry *entry)
 {
-	struct manifest_process *process = add_process(file);
+	struct pfw_manifest *all = file->manifest;
+	struct manifest_process *process;
 
-	if (!process)
+	if (PFW_APPEND(all->process, all->processes, (struct manifest_process){ .file = file }))
 		return -ENOMEM;
+	process = &all->process[all->processes - 1];
 	file->processes++;
 	process->pid = entry->pid;
 	process->ts_ns = entry->ts_ns;
@@ -128,17 +111,21 @@ static int take_process(struct pfw_manifest_file *file, const struct pfw_entry *
 
 static int take_fact(struct pfw_manifest_file *file, const struct pfw_entry *entry, bool end)
 {
-	struct manifest_fact *fact = add_fact(file);
+	struct pfw_manifest *all = file->manifest;
+	const struct manifest_fact fact = {
+		.file = file,
+		.pid = entry->pid,
+		.id = entry->id,
+		.count = pfw_arg_u64(entry, end ? "events" : "count", 0),
+		.ts_ns = entry->ts_ns,
+		.reason = find_string(entry, "reason"),
+		.end = end,
+	};
 
-	if (!fact)
-		return -ENOMEM;
-	fact->pid = entry->pid;
-	fact->id = entry->id;
-	fact->ts_ns = entry->ts_ns;
-	fact->count = pfw_arg_u64(entry, end ? "events" : "count", 0);
-	fact->reason = find_string(entry, "reason");
-	fact->end = end;
-	return 0;
+	if (!PFW_APPEND(all->fact, all->facts, fact))
+		return 0;
+	free(fact.reason);
+	return -ENOMEM;
 }
 
 int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t bytes)

@@ -110,22 +110,12 @@ static int settle_ring(const struct pfw_spool_image *image, struct pfw_spool_str
 
 /* ---- short calls ---- */
 
-static uint64_t entry_at(const struct pfw_spool_sums *sums, unsigned entry)
-{
-	return sums->at + offsetof(struct pfw_sums_chunk, sum) + entry * sizeof(struct pfw_sum);
-}
-
 static bool same_moment(const struct pfw_sum *a, const struct pfw_sum *b)
 {
 	return atomic_load_explicit(&a->life, memory_order_relaxed) ==
 		       atomic_load_explicit(&b->life, memory_order_relaxed) &&
 	       atomic_load_explicit(&a->turn, memory_order_relaxed) ==
 		       atomic_load_explicit(&b->turn, memory_order_relaxed);
-}
-
-static void forget(struct pfw_sum *sum)
-{
-	atomic_store_explicit(&sum->life, 0, memory_order_relaxed);
 }
 
 /* Copy an entry between two updates of its owner. */
@@ -156,7 +146,8 @@ static int copy_sums(struct pfw_spool_image *image, struct pfw_spool_sums *sums,
 		return -ENOMEM;
 	for (unsigned i = 0; !error && i < PFW_SUMS; i++)
 		if (atomic_load_explicit(&sums->copy->sum[i].life, memory_order_relaxed))
-			error = copy_sum(image, entry_at(sums, i), &sums->copy->sum[i]);
+			error = copy_sum(image, sums->at + offsetof(struct pfw_sums_chunk, sum[i]),
+					 &sums->copy->sum[i]);
 	return error;
 }
 
@@ -177,7 +168,7 @@ static int settle_sums(const struct pfw_spool_image *image, struct pfw_spool_sum
 		sum->saved[parity] = now[0].sum[i].saved[parity];
 		if (atomic_load_explicit(&sum->life, memory_order_relaxed) !=
 		    atomic_load_explicit(&now[1].sum[i].life, memory_order_relaxed))
-			forget(sum);
+			atomic_store_explicit(&sum->life, 0, memory_order_relaxed);
 	}
 	free(now);
 	return error;
