@@ -270,8 +270,7 @@ static int read_and_print(void *user, struct survey_input *input)
 					  .drop = drop };
 	int status = survey_attach(survey, input, &counters->select), error;
 
-	if (status == CLI_OK)
-		status = survey_resolve(survey, input, &counters->select);
+	status = status ?: survey_resolve(survey, input, &counters->select);
 	if (status != CLI_OK)
 		return status;
 	counters->traces = &input->traces;

@@ -172,8 +172,7 @@ static int resolve_sides(struct compare *compare, bool lines)
 
 		if (lines)
 			status = survey_attach(&compare->survey, &side->input, &side->select);
-		if (status == CLI_OK)
-			status = survey_resolve(&compare->survey, &side->input, &side->select);
+		status = status ?: survey_resolve(&compare->survey, &side->input, &side->select);
 	}
 	return status;
 }
@@ -298,9 +297,7 @@ static int run(void *user, struct cli_args *args)
 	}
 	settle(compare);
 	compare->survey.stop = stop_watch();
-	status = read_sides(compare, args);
-	if (status == CLI_OK)
-		status = judge(compare);
+	status = read_sides(compare, args) ?: judge(compare);
 	release(compare);
 	stop_end();
 	return status;

@@ -243,9 +243,7 @@ int copies_write(struct copies *copies, struct survey_input *input)
 	copies->copy = calloc(input->traces.count, sizeof(*copies->copy));
 	if (!copies->copy)
 		return fail(copies, copies->path, ENOMEM);
-	status = make_copies(copies);
-	if (status == CLI_OK)
-		status = copy_all(copies, input);
+	status = make_copies(copies) ?: copy_all(copies, input);
 	if (status == CLI_OK && input->live.missing)
 		status = CLI_PROBLEMS;
 	status = end_copies(copies, status);

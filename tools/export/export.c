@@ -382,8 +382,7 @@ static int resolve_and_write(struct export *export)
 	export->select.ask_fnames = true;
 	export->select.meta |= export->format->meta;
 	status = survey_resolve(survey, export->input, &export->select);
-	if (status == CLI_OK)
-		status = survey_check_output(survey, export->input, export->out_path);
+	status = status ?: survey_check_output(survey, export->input, export->out_path);
 	if (status != CLI_OK)
 		return status;
 	progress_begin("export", survey->quiet, !export->out_path);

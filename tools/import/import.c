@@ -231,8 +231,7 @@ static int run(struct import *import)
 {
 	int error, status = check_input(import);
 
-	if (status == CLI_OK)
-		status = output_check(import->command, import->out_path, import->force);
+	status = status ?: output_check(import->command, import->out_path, import->force);
 	if (status != CLI_OK)
 		return status;
 	error = read_all(import, SURVEY) ?: import_survey_end(&import->trace);

@@ -175,8 +175,7 @@ static int read_lines(struct memory *memory, struct survey_input *input)
 		return survey_end(survey, error);
 	memory->select.ask_steps = true;
 	status = survey_attach(survey, input, NULL);
-	if (status == CLI_OK)
-		status = survey_resolve(survey, input, &memory->select);
+	status = status ?: survey_resolve(survey, input, &memory->select);
 	if (status != CLI_OK)
 		return status;
 	memory->sums.bins = memory->bins;

@@ -361,8 +361,7 @@ static int run(void *user, struct survey_input *input)
 	if (query->input->live.missing && query->status == CLI_OK)
 		query->status = CLI_PROBLEMS;
 	status = survey_resolve(&query->survey, input, &query->select);
-	if (status == CLI_OK)
-		status = survey_check_output(&query->survey, input, query->out_path);
+	status = status ?: survey_check_output(&query->survey, input, query->out_path);
 	if (status == CLI_OK)
 		status = output_open(&query->output, query->survey.command, query->out_path,
 				     query->force);

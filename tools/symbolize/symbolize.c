@@ -383,10 +383,8 @@ static int copy(struct symbolize *symbolize, struct survey_input *input)
 static int run(void *user, struct survey_input *input)
 {
 	struct symbolize *symbolize = user;
-	int status = survey_attach(&symbolize->survey, input, NULL);
+	int status = survey_attach(&symbolize->survey, input, NULL) ?: copy(symbolize, input);
 
-	if (status == CLI_OK)
-		status = copy(symbolize, input);
 	return cli_finish(stdout, symbolize->survey.command, status);
 }
 
