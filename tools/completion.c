@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ui/cli.h"
+#include "ui/embed.h"
 
 enum kind {
 	NOTHING, /* takes no argument */
@@ -153,39 +154,7 @@ static void bash_values(FILE *out, const struct cli_command *command)
 }
 
 /* What is done with the words and values of the tables before it. */
-static const char bash_end[] =
-	"\tesac\n"
-	/* Where the program of `pfw run` begins; `--output=t` is three words to bash. */
-	"\tfor ((i++; runs && i < COMP_CWORD; i++)); do\n"
-	"\t\tcase ${COMP_WORDS[i]} in\n"
-	"\t\t--) program=$((i + 1)); break ;;\n"
-	"\t\t-*) _pfw_values \"${COMP_WORDS[i]}\" && [[ ${COMP_WORDS[++i]} == = ]] && ((i++)) ;;\n"
-	"\t\t*) program=$i; break ;;\n"
-	"\t\tesac\n\tdone\n"
-	"\tif [[ $program ]] && ((program < COMP_CWORD)); then\n"
-	"\t\tif declare -F _command_offset >/dev/null; then _command_offset $program; return; fi\n"
-	"\t\twhat=files words= options=\n"
-	"\telif [[ ! $program ]] && _pfw_values \"$before\"; then\n"
-	"\t\twhat= words=$values options=\n"
-	"\t\tcase $values in @files) what=files words= ;; @any) return ;; esac\n"
-	"\t\tif [[ $list && $word == *,* ]]; then begin=${word%,*},; fi\n"
-	"\telif [[ $word == -* ]]; then\n"
-	"\t\twhat= words=$options\n"
-	"\tfi\n"
-	"\tcase $what in *traces* | *files* | *programs*) compopt -o filenames ;; esac\n"
-	"\tmapfile -t COMPREPLY < <(\n"
-	"\t\tcompgen -P \"$begin\" -W \"$words\" -- \"${word#\"$begin\"}\"\n"
-	"\t\tcase $what in *programs*) compgen -A command -- \"$word\" ;; esac\n"
-	"\t\tcase $what in *files* | *programs*) compgen -f -- \"$word\" ;; esac\n"
-	"\t\tcase $what in *pids*) cd /proc; compgen -W \"$(echo [0-9]*)\" -- \"$word\" ;; esac\n"
-	"\t)\n"
-	"\tif [[ $what == *traces* ]]; then\n"
-	"\t\tmapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(\n"
-	"\t\t\tcompgen -d -- \"$word\"\n"
-	"\t\t\tfor i in pfw pfw.gz partial; do compgen -f -X \"!*.$i\" -- \"$word\"; done)\n"
-	"\tfi\n"
-	"} 2>/dev/null\n"
-	"complete -F _pfw pfw\n";
+PFW_EMBED(completion_bash, "completion.bash");
 
 static void put_bash(FILE *out)
 {
@@ -214,7 +183,7 @@ static void put_bash(FILE *out)
 	      out);
 	for (command = cli_commands; *command; command++)
 		bash_command(out, *command);
-	fputs(bash_end, out);
+	fputs(completion_bash, out);
 }
 
 /* ---- zsh ---- */

@@ -14,6 +14,7 @@
 #include "common/settings/schedule.h"
 #include "share/executable.h"
 #include "ui/cli.h"
+#include "ui/embed.h"
 
 #define LONG_ACTIVE 10 /* steps: more add nothing new, and stacks make the trace large */
 
@@ -106,27 +107,7 @@ static bool find_python(char path[PATH_MAX])
 	       target_find(path, "python3");
 }
 
-/* Prints a verdict, a name and a text for each, separated by tabs.  Importing torch takes seconds,
- * so it is only looked up. */
-static const char ask[] =
-	"import importlib, importlib.util as util, sys\n"
-	"sys.path = [place for place in sys.path if place]\n" /* not from the working directory */
-	"def tell(verdict, name, text):\n"
-	"    print(verdict, name, ' '.join(text.split()), sep='\\t')\n"
-	"def look(name, there, cure, load=True):\n"
-	"    try:\n"
-	"        if util.find_spec(name) is None:\n"
-	"            return tell(1, name, 'not installed: ' + cure)\n"
-	"        if load:\n"
-	"            importlib.import_module(name)\n"
-	"        tell(0, name, there)\n"
-	"    except BaseException as error:\n"
-	"        tell(2, name, f'does not import: {type(error).__name__}: {error}; '\n"
-	"                      'pip install --force-reinstall ' + cure.split()[2])\n"
-	"at = ' in ' + sys.executable\n"
-	"look('pfw', 'backends simple and pfw' + at, 'pip install pfwtrace')\n"
-	"look('torch', 'backend pytorch' + at, 'pip install torch (backend pytorch)', False)\n"
-	"look('viztracer', 'backend viztracer' + at, 'pip install viztracer (backend viztracer)')\n";
+PFW_EMBED(doctor_profilers, "doctor/profilers.py");
 
 /* Run it; the caller reads its answers from `out` and closes it.  -1 if it cannot be run. */
 static pid_t start_python(const char *python, FILE **out)
@@ -146,7 +127,7 @@ static pid_t start_python(const char *python, FILE **out)
 			_exit(126);
 		close(ends[0]);
 		close(ends[1]);
-		execl(python, python, "-c", ask, (char *)NULL);
+		execl(python, python, "-c", doctor_profilers, (char *)NULL);
 		_exit(127);
 	}
 	close(ends[1]);

@@ -21,19 +21,7 @@
 #define LEAST (1 / (10 * WIDTH)) /* a frame below a tenth of a pixel is left out */
 
 PFW_EMBED(export_flame_script, "export/flame.js");
-
-static const char style[] =
-	".pfw-flame{--back:#fff;--text:#1b1b1f;--frame:#111;background:var(--back)}"
-	".pfw-flame text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
-	"fill:var(--text)}.pfw-flame g[data-w] text{fill:var(--frame);pointer-events:none}"
-	".pfw-flame .title{font-size:16px;font-weight:bold}g[data-w]{cursor:pointer}"
-	"g[data-w]:hover rect,g:focus rect{stroke:#000;stroke-width:1}"
-	".caller{opacity:.55}.matched rect{fill:#d96bff}.search{cursor:pointer;"
-	"text-decoration:underline}"
-	".p0{fill:#f6a55f}.p1{fill:#f2b366}.p2{fill:#f4c07a}.p3{fill:#eda06b}"
-	".pfw-flame .io{fill:#6fb1f0}.device{fill:#7fc97f}.pfw-flame .all{fill:#c9c9cf}"
-	"@media(prefers-color-scheme:dark){.pfw-flame{--back:#17171b;--text:#e6e6ea}"
-	"g[data-w]:hover rect,g:focus rect{stroke:#fff}}";
+PFW_EMBED(export_flame_style, "export/flame.css");
 
 /* A stack in the picture.  Number 0 is the whole. */
 struct frame {
@@ -256,7 +244,7 @@ static const char *title_of(const struct picture *picture)
 
 static int write_head(const struct picture *picture)
 {
-	char *at = export_sink_room(picture->stacks->job->sink, sizeof(style) + 2048);
+	char *at = export_sink_room(picture->stacks->job->sink, strlen(export_flame_style) + 2048);
 	size_t left_out = picture->count - picture->shown;
 	unsigned height = HEAD + picture->rows * ROW + 8;
 
@@ -267,7 +255,7 @@ static int write_head(const struct picture *picture)
 		"<svg class=\"pfw-flame\" xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
 		"height=\"%u\" viewBox=\"0 0 %.0f %u\" role=\"img\" aria-label=\"%s\">\n<style>",
 		WIDTH, height, WIDTH, height, title_of(picture));
-	at = pfw_emit(at, style);
+	at = pfw_emit(at, export_flame_style);
 	at += sprintf(
 		at,
 		"</style>\n<text class=\"title\" x=\"4\" y=\"20\">%s: %s</text>\n"
