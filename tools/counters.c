@@ -114,7 +114,7 @@ static int merge(struct found *into, const struct counter *from)
 		row->last = from->last;
 	else if (from->last_ns == row->last_ns)
 		row->last = fmax(row->last, from->last);
-	row->last_ns = from->last_ns > row->last_ns ? from->last_ns : row->last_ns;
+	PFW_RAISE(row->last_ns, from->last_ns);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * A part is named by numbers of blocks, which hold for the same blocks only: the name has a hash of
  * their places, too, so that a trace that has grown is refused and not read twice or in part.
  */
+#include "common/base/order.h"
 #include "read/internal.h"
 
 #include <errno.h>
@@ -141,10 +142,8 @@ static void add_block(struct dividing *dividing, const struct pfw_trace_file *fi
 	dividing->known = dividing->known && block->summed;
 	if (!block->summed || block->least_ns > block->greatest_ns)
 		return;
-	if (block->least_ns < dividing->least_ns)
-		dividing->least_ns = block->least_ns;
-	if (last > dividing->greatest_ns)
-		dividing->greatest_ns = last;
+	PFW_LOWER(dividing->least_ns, block->least_ns);
+	PFW_RAISE(dividing->greatest_ns, last);
 }
 
 /* A part of its own: nobody knows how long it is. */

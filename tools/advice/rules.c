@@ -136,13 +136,6 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, con
 /* A tenth of the time is worth a look; below, what is gained is mostly noise. */
 #define WORTH 0.1
 
-/* What a finding says of I/O that no compute hides. */
-static void explain(struct search *search, int64_t ns)
-{
-	if (ns > search->explained_ns)
-		search->explained_ns = ns;
-}
-
 static void find_io(struct search *search)
 {
 	int64_t alone = figure(search, F_io_unoverlapped);
@@ -189,7 +182,7 @@ static void find_loading(struct search *search)
 
 	if (share(search, load) < WORTH)
 		return;
-	explain(search, figure(search, F_io_load)); /* it is how they wait */
+	PFW_RAISE(search->explained_ns, figure(search, F_io_load)); /* it is how they wait */
 	if (find_slow_worker(search, load))
 		return;
 	add(search, "loader", load,
@@ -315,7 +308,7 @@ static void find_small(struct search *search)
 
 	if (calls < 1000 || small < calls / 2 || share(search, ns) < WORTH / 2)
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	add(search, "small_calls", ns,
 	    "Read and write more at a time: buffered I/O, one file of many samples, larger chunks.",
 	    "pfw patterns", "%s of %s reads and writes move less than 1 KB%s",
@@ -330,7 +323,7 @@ static void find_random(struct search *search)
 	if (reads < 1000 || figure(search, F_read_random) < reads / 4 ||
 	    share(search, ns) < WORTH / 2)
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	add(search, "random_reads", ns,
 	    "Read in order of the file, or shuffle samples by blocks that are read whole.",
 	    "pfw patterns", "%s of %s reads go back in their file%s",
@@ -351,7 +344,7 @@ static void find_unaligned(struct search *search)
 	if (placed < 1000 || odd < placed / 2 || in_a_row >= placed / 2 ||
 	    search->explained_ns >= ns / 2 || share(search, ns) < WORTH)
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	add(search, "unaligned", ns,
 	    "Begin records at multiples of 4 KiB, or read and write whole blocks of the file.",
 	    "pfw patterns", "%s of %s reads and writes do not begin at a multiple of 4 KiB%s",
@@ -369,7 +362,7 @@ static void find_page_cache(struct search *search)
 	if (storage < INT64_C(16) << 20 || storage < calls / 2 || share(search, ns) < WORTH ||
 	    search->explained_ns >= ns / 2)
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	add(search, "page_cache", ns,
 	    "Keep the data on a faster disk or in memory, read ahead, or read each file once.",
 	    "pfw patterns", "The page cache misses: of %s that calls read, %s came from storage%s",
@@ -383,7 +376,7 @@ static void find_locks(struct search *search)
 
 	if (share(search, ns) < WORTH)
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	add(search, "lock_wait", ns, "Hold locks shorter, or give each process a file of its own.",
 	    "pfw query --where 'name =~ \"^(flock|lockf|fcntl)$\"' --sort-by=-dur --limit=20",
 	    "%s calls of flock, lockf and fcntl wait for locks, on average %s%s",
@@ -397,7 +390,7 @@ static void find_mutexes(struct search *search)
 {
 	int64_t ns = figure(search, F_mutex_ns), any = figure(search, F_wait);
 
-	ns = ns < any ? ns : any;
+	PFW_LOWER(ns, any);
 	if (share(search, ns) < WORTH)
 		return;
 	add(search, "thread_lock_wait", ns,
@@ -419,7 +412,7 @@ static void find_checkpoints(struct search *search)
 	    share(search, ns) < WORTH || ns < gain(search, INT64_MAX) / 2 || !writes ||
 	    figure(search, F_written_bytes) / writes < 64 << 10)
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	search->stalls_ns = ns;
 	add(search, "checkpoint", ns,
 	    "Write checkpoints in the background (torch.distributed.checkpoint.async_save), less often, or to a faster disk.",
@@ -443,7 +436,7 @@ static void find_metadata(struct search *search)
 	if (share(search, ns) < WORTH || figure(search, F_metadata_calls) < 1000 ||
 	    (!repeated && all <= figure(search, F_data_us)))
 		return;
-	explain(search, ns);
+	PFW_RAISE(search->explained_ns, ns);
 	if (repeated)
 		add(search, "opened_again", ns, "Keep files open, or what was read from them.",
 		    "pfw patterns",

@@ -22,8 +22,7 @@ static int add_step(struct report_steps *steps, int64_t number, int64_t wall_ns)
 	steps->rows++;
 	steps->wall_ns += (double)wall_ns;
 	steps->step[place].number = number;
-	if (wall_ns > steps->step[place].wall_ns)
-		steps->step[place].wall_ns = wall_ns;
+	PFW_RAISE(steps->step[place].wall_ns, wall_ns);
 	return 0;
 }
 
@@ -538,7 +537,7 @@ int report_sheets(struct report *report)
 
 		if (status > CLI_PROBLEMS)
 			return status;
-		worst = status > worst ? status : worst;
+		PFW_RAISE(worst, status);
 	}
 	return worst;
 }

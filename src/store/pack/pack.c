@@ -428,7 +428,7 @@ static void add_to_header(struct parcel *parcel, const struct pfw_row *row, size
 		mark->checksum += row->hash;
 		mark->metadata += row->metadata;
 		if (row->ts_ns != PFW_ROW_FIRST) {
-			mark->least_ns = row->ts_ns < mark->least_ns ? row->ts_ns : mark->least_ns;
+			PFW_LOWER(mark->least_ns, row->ts_ns);
 			mark->greatest_ns = row->ts_ns;
 		} else {
 			mark->first = true;
