@@ -304,9 +304,7 @@ static char *emit_backward(char *at, struct chrome *chrome, const struct pfw_ent
 
 /* ---- lines ---- */
 
-/*
- * Kineto's rule for the time base, so that traces of one run share it; times before 1970 get none.
- */
+/* Kineto's time base, so that the traces of a run share it; times before 1970 get none. */
 static int begin_at(struct chrome *chrome, int64_t ts_ns)
 {
 	chrome->begun = true;

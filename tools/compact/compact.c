@@ -479,9 +479,7 @@ static bool resolve_times(struct compact *compact)
 						    .stop = compact_stop };
 	int status;
 
-	/*
-	 * The originals hold more than the result, so they stay and the result needs another place.
-	 */
+	/* The originals hold more than the result: they stay, and it needs another place. */
 	if (select_args_any(&compact->select) && !compact->out) {
 		cli_error(compact->command->name, "--since and --until leave the originals as they "
 						  "are: say with -o DIR where the part is to go");

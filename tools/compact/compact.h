@@ -104,10 +104,8 @@ bool compact_recover(struct compact *compact, bool *recovered);
 
 struct compact_writing; /* a result that is being written; opaque: see write.c */
 
-/*
- * Write the result of a group under a temporary name.  Return 0 with *writing for compact_check(),
- * or -errno after a message.  group->dropped: the damaged input gives no result, which is no error.
- */
+/* Write the result of a group under a temporary name.  Return 0 with *writing for compact_check(),
+ * or -errno after a message.  group->dropped: damaged input gives no result, which is no error. */
 int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
 		  struct pfw_manifest *manifest, struct compact_writing **writing);
 

@@ -67,9 +67,7 @@ static bool in_all_runs(const struct compare *compare, const struct compare_row 
 	return true;
 }
 
-/*
- * The median offset of each run from the other runs: a slow phase of the machine affects all rows.
- */
+/* The median offset of each run from the others: a slow phase of the machine affects all rows. */
 static void find_offsets(struct compare *compare, struct compare_row *const *row, size_t rows,
 			 double *offset, double *scratch)
 {

@@ -206,9 +206,7 @@ static void find_variance(struct pair *pair, unsigned kind)
 
 /* ---- one row ---- */
 
-/*
- * The variance of noise that is slower than the parts; the error of the mean does not contain it.
- */
+/* The variance of noise slower than the parts, which the error of the mean does not contain. */
 static double slow_variance(const double *part, unsigned count)
 {
 	double quarter[QUARTERS] = { 0 }, steps = 0, variance, quarters, per = count / QUARTERS;

@@ -286,9 +286,7 @@ static size_t *wanted_files(const struct export *export, size_t *count, bool *ra
 	return file;
 }
 
-/*
- * Write a file for one rank.  The host name is sanitised, so that the path stays in the directory.
- */
+/* Write a file for one rank.  A sanitised host name keeps its path in the directory. */
 static int write_rank(struct export *export, const size_t *file, size_t count)
 {
 	const struct pfw_traces *traces = &export->input->traces;

@@ -116,9 +116,7 @@ struct export_format {
 	size_t state_bytes;
 	/* Begin; NULL: nothing to do.  0 or -ENOMEM. */
 	int (*begin)(void *state);
-	/*
-	 * Take a line.  Lines come in order of ts, a span before the spans inside it.  0 or -errno.
-	 */
+	/* Take a line.  They come in order of ts, a span before those inside it.  0 or -errno. */
 	int (*line)(void *state, size_t file, const struct pfw_entry *entry);
 	/* Finish after the last line; NULL: nothing to do.  0 or -errno. */
 	int (*end)(void *state);

@@ -125,9 +125,7 @@ static bool is_python(const struct pfw_pickle_value *frame)
 	return frame->items->note > 0;
 }
 
-/*
- * The innermost Python function, else the innermost one.  A stack begins with the innermost frame.
- */
+/* The innermost Python function, else the innermost one.  A stack begins with the innermost. */
 static const struct pfw_pickle_value *innermost(const struct pfw_pickle_value *frames)
 {
 	for (size_t i = 0; i < length(frames) && i < FRAMES_MAX; i++) {

@@ -11,9 +11,7 @@
 #include "store/kit/grow.h"
 #include "store/kit/heap.h"
 
-/*
- * Limits of texts and bytes.  Beyond either, all texts are forgotten and interned again when used.
- */
+/* Limits of texts and bytes.  Beyond either, all are forgotten and interned again when used. */
 #define NAMES_MAX (1u << 17)
 #define BYTES_MAX (16u << 20)
 

@@ -84,9 +84,7 @@ static inline const char *pfw_text_read_u64(const char *text, uint64_t *value)
 	return at == text ? NULL : at;
 }
 
-/*
- * Read the lower-case hexadecimal digits at `text`, of which there may be none.  Return their end.
- */
+/* Read the lower-case hexadecimal digits at `text`, if there are any.  Return their end. */
 static inline const char *pfw_text_hex(const char *text, uint64_t *value)
 {
 	for (*value = 0;; text++) {

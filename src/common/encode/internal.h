@@ -22,10 +22,8 @@ _Static_assert(PFW_TYPE_I64 < PFW_TYPE_U64 && PFW_TYPE_U64 == 2, "whole numbers 
 #define PFW_JSON_MS 1000000u
 #define PFW_JSON_NO_MS (1ull << 63) /* no time is within a millisecond of it */
 
-/*
- * `,"key":VALUE` as ready text.  Most values are those of the previous call or kernel (descriptor,
- * count, result; grid, stream): then one copy appends key and value.
- */
+/* `,"key":VALUE` as ready text.  Most values are those of the previous call or kernel (descriptor,
+ * count, result; grid, stream): then one copy appends key and value. */
 struct pfw_json_piece {
 	uint64_t value; /* the value in the text */
 	uint64_t seen;	/* the last other value; its text is kept when it comes again */

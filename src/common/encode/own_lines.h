@@ -33,21 +33,17 @@ char *pfw_line_thread_name(struct pfw_json *json, char *out, uint64_t tid, const
 char *pfw_line_rank(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
 		    uint64_t ts_ns);
 
-/*
- * `lost`: reason is an enum pfw_lost_reason.  The count is the total since the process began: of
+/* `lost`: reason is an enum pfw_lost_reason.  The count is the total since the process began: of
  * several lines with one reason the last one counts, so that a line repeated after a crash is not a
- * second loss.
- */
+ * second loss. */
 char *pfw_line_lost(struct pfw_json *json, char *out, unsigned reason, const struct pfw_loss *loss,
 		    uint64_t ts_ns);
 
-/*
- * Totals as in `lost`; nothing is appended if all are 0.
+/* Totals as in `lost`; nothing is appended if all are 0.
  * `waited`: how often threads waited for room, and the time in µs.
  * `excluded`, `unrecorded`: a key for each reason or kind with a count other than 0.
  * `stacks_lost`: calls that were to have their stacks, by why they have none.
- * `sums_full`: short calls that became lines because the table of sums was full.
- */
+ * `sums_full`: short calls that became lines because the table of sums was full. */
 char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *waited,
 		      uint64_t ts_ns);
 char *pfw_line_excluded(struct pfw_json *json, char *out,
@@ -89,10 +85,8 @@ struct pfw_dump_facts {
 char *pfw_line_dump(struct pfw_json *json, char *out, const struct pfw_dump_facts *facts,
 		    uint64_t ts_ns);
 
-/*
- * `end`: events = json->events, lost = the sum of header->lost, reason = "exit", "exec", "renamed",
- * "limit", "seccomp", "dump" or "recovered"; `exec` = exec_path unless it is NULL.
- */
+/* `end`: events = json->events, lost = the sum of header->lost, reason = "exit", "exec", "renamed",
+ * "limit", "seccomp", "dump" or "recovered"; `exec` = exec_path unless it is NULL. */
 char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
 		   const char *reason, const char *exec_path, uint64_t ts_ns);
 

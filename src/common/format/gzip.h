@@ -15,8 +15,7 @@
 struct pfw_gzip; /* opaque: library, work memory */
 
 /* Load a library and map its work memory (below 1 MiB).  Return 0 with *out for pfw_gzip_close();
- * -ENOENT if there is no library; -ENOMEM.
- * Thread: init or drain.  Signal: unsafe (dlopen). */
+ * -ENOENT if there is no library; -ENOMEM.  Thread: init or drain.  Signal: unsafe (dlopen). */
 int pfw_gzip_open(struct pfw_gzip **out);
 void pfw_gzip_close(struct pfw_gzip *gzip);
 
@@ -26,11 +25,9 @@ const char *pfw_gzip_library(const struct pfw_gzip *gzip);
 /* The room that pfw_gzip_member() needs for so much text. */
 size_t pfw_gzip_bound(size_t text_bytes);
 
-/*
- * Compress text (at most PFW_GZIP_TEXT_MAX bytes, or one longer line) into one member at out.
- * `room` is at least pfw_gzip_bound().  Return the length of the member, or -ENOSPC, -EIO.
- * Thread: the owner, one at a time.  Signal: unsafe.  Keeps the AVX state clean for SSE code.
- */
+/* Compress text (at most PFW_GZIP_TEXT_MAX bytes, or one longer line) into one member at out.
+ * `room` is at least pfw_gzip_bound().  Return the length of the member, or -ENOSPC, -EIO.  Thread:
+ * the owner, one at a time.  Signal: unsafe.  Keeps the AVX state clean for SSE code. */
 int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const void *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary);
 

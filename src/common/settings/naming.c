@@ -320,11 +320,9 @@ struct family {
 	int32_t least_size; /* 0: a rank without a size counts, too */
 };
 
-/*
- * In order of preference.  torchrun is first: its workers inherit the variables of the launcher of
+/* In order of preference.  torchrun is first: its workers inherit the variables of the launcher of
  * the agent.  SLURM_PROCID is last: below an agent under srun it is the number of the node.  It
- * needs SLURM_NTASKS of 2 or more, because a program started by hand in an allocation has it, too.
- */
+ * needs SLURM_NTASKS of 2 or more, as a program started by hand in an allocation has it, too. */
 static const struct family families[] = {
 	{ "RANK", "WORLD_SIZE", { "LOCAL_RANK" }, 1 },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", { "OMPI_COMM_WORLD_LOCAL_RANK" }, 0 },

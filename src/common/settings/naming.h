@@ -14,12 +14,10 @@ struct pfw_config;
 #define PFW_NAME_MAX 256  /* one path component with its NUL */
 #define PFW_PATH_MAX 4096 /* a whole path with its NUL */
 
-/*
- * The name of the run: PFW_RUN, else SLURM's job, step and restart count, else torchelastic's run
+/* The name of the run: PFW_RUN, else SLURM's job, step and restart count, else torchelastic's run
  * id and restart count, else the job id of PALS, Flux or LSF, else PMIx's namespace, else
  * `fallback` (host, and pid and start time of the root or session leader).  Characters outside
- * [A-Za-z0-9._:@-] become '_'.  Thread: init.  Signal: safe.
- */
+ * [A-Za-z0-9._:@-] become '_'.  Thread: init.  Signal: safe. */
 void pfw_run_find(char *run, size_t size, const struct pfw_config *config, char *const *environ,
 		  const char *fallback);
 

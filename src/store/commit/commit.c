@@ -285,9 +285,7 @@ void pfw_commit_drop(struct pfw_commit *commit)
 
 /* ---- the whole change ---- */
 
-/*
- * Sync all files, then the journal, then the directory: from here on the change can be carried out.
- */
+/* Sync all files, the journal and the directory: from here on the change can be carried out. */
 static int write_journal(struct pfw_commit *commit, int fd)
 {
 	uint64_t at = 0;

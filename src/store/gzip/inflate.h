@@ -21,11 +21,9 @@ bool pfw_inflate_is_isal(const struct pfw_inflate *inflate);
 /* Begin at the first byte of a gzip member; its CRC and length will be checked. */
 void pfw_inflate_member(struct pfw_inflate *inflate);
 
-/*
- * Begin inside a member, at the border of a deflate block: the `bits` (0 to 7) highest bits of
+/* Begin inside a member, at the border of a deflate block: the `bits` (0 to 7) highest bits of
  * `byte` precede the input, and `window` is the text before it.  Nothing is checked at the end;
- * PFW_INFLATE_END then leaves *trailer bytes of the member unread. 0 or -ENOMEM.
- */
+ * PFW_INFLATE_END then leaves *trailer bytes of the member unread. 0 or -ENOMEM. */
 int pfw_inflate_resume(struct pfw_inflate *inflate, unsigned bits, unsigned char byte,
 		       const void *window, size_t window_bytes);
 

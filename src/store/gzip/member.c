@@ -182,9 +182,7 @@ int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const
 	if (room < pfw_member_bound(text_bytes))
 		return -ENOSPC;
 	if (member->fast) {
-		/*
-		 * This member's own header ends where the mark ends; both are then written over it.
-		 */
+		/* Its own header ends where the mark ends; both are then written over it. */
 		bytes = pfw_gzip_member(member->fast, begin + 4 + PFW_MARK_BYTES,
 					room - 4 - PFW_MARK_BYTES, text, text_bytes, summary);
 		bytes += bytes < 0 ? 0 : 4 + PFW_MARK_BYTES;

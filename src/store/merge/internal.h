@@ -134,9 +134,8 @@ void pfw_merge_tell(struct merge_run *run, const struct merge_unit *unit, bool h
 
 /* ---- load.c ---- */
 
-/*
- * Start to read a unit: it becomes LOADING, or LOADED if its text stays in its file. 0 or -ENOMEM.
- */
+/* Start to read a unit: it becomes LOADING, or LOADED if its text stays in its file.  0 or
+ * -ENOMEM. */
 int pfw_merge_load(struct merge_run *run, struct merge_unit *unit);
 /* Wait for it: it becomes LOADED, with an exact key; its lines are counted once.  Return 0 or the
  * error. */

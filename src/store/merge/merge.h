@@ -66,9 +66,7 @@ struct pfw_merge {
 	uint64_t loads, drops, spilled;
 };
 
-/*
- * Run it.  Return 0; -ESTALE if a header was wrong: discard the output and begin again with
+/* Run it.  Return 0; -ESTALE if a header was wrong: discard the output and begin again with
  * `distrust`; -EINTR, -ENOMEM, the error of a callback, or of reading a file or writing the
- * temporary file (*where is its path).  Thread: the pool's owner.
- */
+ * temporary file (*where is its path).  Thread: the pool's owner. */
 int pfw_merge_run(struct pfw_merge *merge, const char **where);

@@ -51,11 +51,9 @@ struct pfw_rows_want {
 	bool begins_file;	    /* leading `process` lines precede all others */
 };
 
-/*
- * Scan the lines of rows->text.data[begin..bytes), which may be changed; keep selected lines in
+/* Scan the lines of rows->text.data[begin..bytes), which may be changed; keep selected lines in
  * order of ts, then of position.  A line without a ts follows its predecessor.  Invalid lines are
- * reported and left out; brackets and blank lines are left out.  Return 0 or -ENOMEM.  Thread: any.
- */
+ * reported and left out, brackets and blank lines left out.  Return 0 or -ENOMEM.  Thread: any. */
 int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_want *want,
 		  struct pfw_problems *problems);
 

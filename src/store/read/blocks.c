@@ -56,9 +56,7 @@ static void set_summary(struct pfw_block *block, const struct pfw_gzip_summary *
 							      : (int64_t)summary->greatest_ns;
 }
 
-/*
- * Whether a member of that size can hold that much text, and whether it may be read in one piece.
- */
+/* Whether a member of that size can hold that much text, and may be read in one piece. */
 static bool is_sane(uint64_t member_bytes, uint32_t text_bytes)
 {
 	return text_bytes <= PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX &&

@@ -92,9 +92,7 @@ static int read_tail(int fd, struct pfw_buffer *text, size_t begin, uint64_t at,
 	return 0;
 }
 
-/*
- * The lines that begin in the block: those after the first '\n', counted from the byte before it.
- */
+/* The lines that begin in the block: those after the first '\n' from the byte before it on. */
 static int fetch_text(int fd, const struct pfw_block *block, struct pfw_fetched *fetched,
 		      struct pfw_problems *problems)
 {
@@ -124,9 +122,7 @@ static int fetch_text(int fd, const struct pfw_block *block, struct pfw_fetched 
 
 /* ---- members ---- */
 
-/*
- * Read what can be read of a damaged member, and of members that it hides, up to the block's end.
- */
+/* Read what can be read of a damaged member and of those it hides, up to the block's end. */
 static int salvage(const char *path, const struct pfw_block *block, struct pfw_buffer *text,
 		   struct pfw_problems *problems)
 {

@@ -37,9 +37,7 @@ int pfw_input_open_fd(const char *path);
 /* Begin at that byte of the file; only before the first read.  0 or -errno. */
 int pfw_input_seek(struct pfw_input *input, uint64_t at);
 
-/*
- * Read only the gzip members in these bytes of the file; only before the first read.  0 or -errno.
- */
+/* Read only the gzip members in these bytes of the file; only before a first read.  0 or -errno. */
 int pfw_input_range(struct pfw_input *input, uint64_t begin, uint64_t end);
 
 /* Begin at a seek point, that is at point->text_at of the text; only before the first read.  0,

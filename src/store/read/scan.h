@@ -94,9 +94,7 @@ struct pfw_slice pfw_scratch_plain(struct pfw_slice text, char *scratch);
 
 /* ---- the problems of a block, kept until they are reported in order ---- */
 
-/*
- * For one block; further ones are only counted, so that garbage takes no more memory than its text.
- */
+/* For one block; more are only counted, so that garbage takes no more memory than its text. */
 #define PFW_PROBLEMS_MAX 32u
 
 /* How a problem begins that is of the machine, not of the file. */

@@ -92,9 +92,7 @@ static int settle_ring(const struct pfw_spool_image *image, struct pfw_spool_str
 
 	if (error)
 		return error;
-	/*
-	 * Freed: everything is in the file.  Positions never decrease, whoever uses the chunk next.
-	 */
+	/* Freed: all is in the file.  Positions never decrease, whoever uses the chunk next. */
 	if (!atomic_load_explicit(&head.in_use, memory_order_relaxed) ||
 	    (int64_t)(stretch->head - tail) < 0)
 		tail = stretch->head;

@@ -36,8 +36,7 @@ struct pfw_recovery {
 	uint64_t cut_bytes; /* bytes of an unfinished write, cut off */
 };
 
-/*
- * Adopt one spool: append its records to its trace and remove it.  *result is always filled.
+/* Adopt one spool: append its records to its trace and remove it.  *result is always filled.
  * `place` (a base name of traces, or DIRECTORY/; NULL: none) is where the caller expects the trace.
  * A process that began as root and has dropped its rights still has its spool mapped and can write
  * any path into it, so for a spool of root's root touches nothing outside of `place` but a trace
@@ -45,8 +44,7 @@ struct pfw_recovery {
  * Return 0 for DONE, NOTHING, LIVE and FOREIGN; for BAD -errno (-EINVAL: damaged; -EPERM: another
  * user's; else that of the failed call).  On failure the spool and the good part of the trace stay
  * as before, so the call can be repeated.  Thread: one at a time per spool; of two processes that
- * race, one does it.
- */
+ * race, one does it. */
 int pfw_recover_spool(const char *spool_path, const char *place, struct pfw_recovery *result);
 
 /* Whether the spool is this user's and its process ended on this host, since this boot, in this pid

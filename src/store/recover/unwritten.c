@@ -110,9 +110,7 @@ static int read_spool(struct pfw_unwritten *live, const char *trace, char *why)
 	if (live->runs && header->keep_bytes) /* what it keeps is in no trace unless it is dumped */
 		return -ENOENT;
 	error = pfw_spool_image_live(&live->image, why);
-	/*
-	 * The header is now of the slot's moment: a process that stopped earlier has written `end`.
-	 */
+	/* The header is now of the slot's moment: one that stopped earlier has written `end`. */
 	if (!error && atomic_load_explicit(&header->state, memory_order_relaxed) == PFW_SPOOL_DONE)
 		error = -ENOENT;
 	error = error ?: match(live);

@@ -60,9 +60,7 @@ ssize_t pfw_unwritten_read(struct pfw_unwritten *live, void *buf, size_t size);
  * be mixed with pfw_unwritten_read(). */
 size_t pfw_unwritten_next(struct pfw_unwritten *live, const char **text);
 
-/*
- * Scan the file and the lines after it as one; `live` NULL: the file at `path` alone.  Only once.
- */
+/* Scan the file and the lines after it as one; `live` NULL: the file alone.  Only once. */
 int pfw_unwritten_scan(struct pfw_scan *scan, const char *path, struct pfw_unwritten *live);
 
 /* Add the traces that `argument` (a trace, base name or directory) means and that are not on disk

@@ -93,9 +93,7 @@ struct pfw_select {
 	bool ask_fnames; /* set by callers that need names, or by a condition on args.fname */
 	bool ask_steps;	 /* set by callers that need steps, or by a condition on them */
 	bool absent_ranks; /* set by callers that give lines, as data: no trace need be of the ranks */
-	/*
-	 * also select lines with ph M; set by callers, or by a --cat or --where that mentions them
-	 */
+	/* also lines with ph M; set by callers, or by a --cat or --where that mentions them */
 	bool meta;
 	/* From pfw_select_use_indexes(), of each file; NULL: none. */
 	struct pfw_select_may *may;
@@ -128,11 +126,10 @@ bool pfw_select_globs_match(const struct pfw_select_globs *globs, struct pfw_sli
 /* Whether a number is in one of the ranges; true if there are none. */
 bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t number);
 
-/*
- * Resolve times and ranks; required once.  The index of a file of several ranks says which blocks
+/* Resolve times and ranks; required once.  The index of a file of several ranks says which blocks
  * have none of the selected ones.  It may have to read the traces: it returns the errors of
- * pfw_extent_find(), and -ENOENT (no such step or rank), -EINVAL (until before since) or -ERANGE (no times at all) with a message in why.
- */
+ * pfw_extent_find(), and -ENOENT (no such step or rank), -EINVAL (until before since) or -ERANGE
+ * (no times at all) with a message in why. */
 int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent_options *options, char *why, size_t size);
 

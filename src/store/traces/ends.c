@@ -205,9 +205,7 @@ int pfw_trace_read(struct pfw_trace *trace, const char *path)
 	return 0;
 }
 
-/*
- * Wait until the file is a second old: a running process writes at once to a file that it creates.
- */
+/* Wait until the file is a second old: a running process writes at once to one it creates. */
 static void let_settle(const struct stat *st)
 {
 	struct timespec now, rest = { 0 };
