@@ -1,6 +1,4 @@
-/* tools/completion.c - `pfw completion`: scripts for bash, zsh and fish, made from the option
- * tables.
- */
+/* tools/completion.c - `pfw completion`: scripts for bash, zsh and fish from the option tables. */
 #include <string.h>
 
 #include "ui/cli.h"
@@ -48,8 +46,7 @@ static const char *values_of(const struct cli_command *command, const struct cli
 
 static enum kind kind_of(const char *argument, const char *values)
 {
-	/* OLD: a run; DIRS: with colons, where shells begin a new word; S: a schedule, or a file of
-	 * one. */
+	/* OLD: a run; DIRS: with colons, where shells begin a word; S: a schedule, or its file. */
 	static const char *const files[] = { "FILE", "BASE", "DIR", "DIRS", "DIR|FILE", "OLD", "S" };
 
 	if (!argument)

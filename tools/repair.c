@@ -27,8 +27,7 @@ struct repair {
 	uint64_t found; /* spools that were examined */
 	bool few;	/* count the finished traces instead of naming them */
 	uint64_t finished;
-	/* The spools for traces in the directory `where`.  A directory is listed once for all its
-	 * traces. */
+	/* The spools for traces in the directory `where`, listed once for all its traces. */
 	char where[PATH_MAX], named[PATH_MAX];
 	struct pfw_paths spools;
 	struct pfw_spool_trace *trace; /* of each of these spools */
@@ -145,8 +144,7 @@ static uint64_t adopt_of(struct repair *repair, const char *trace)
 	return repair->found - before;
 }
 
-/* Report an unreadable spool (other version, damaged) of the trace's process.  False: there is
- * none. */
+/* Report an unreadable spool (other version, damaged) of the trace's process.  False: none. */
 static bool refuse_unreadable(struct repair *repair, const struct pfw_trace *trace)
 {
 	char start[64];

@@ -171,8 +171,7 @@ static void release_array(struct ArrowArray *array)
 	array->release = NULL;
 }
 
-/* Return the array's holder, which owns nothing yet.  NULL: no memory, and *array must not be
- * released. */
+/* Return the array's holder, which owns nothing yet.  NULL: no memory, do not release *array. */
 static struct holder *set_array(struct ArrowArray *array, size_t length, unsigned buffers)
 {
 	struct holder *holder = calloc(1, sizeof(*holder));

@@ -103,11 +103,9 @@ struct pfw_read_texts {
 	} ph[32];
 	struct pfw_read_form *form;		   /* of PFW_READ_NUMBERS */
 	struct pfw_text_ids ids[PFW_READ_COLUMNS]; /* of the wanted column of this place */
-	/* A cache of the latest texts, by their last bytes: most texts are found here without a
-	 * hash. */
+	/* A cache of the latest texts, by their last bytes: most are found without a hash. */
 	uint32_t recent[PFW_READ_COLUMNS][PFW_READ_RECENT];
-	/* The column of the arg that came after that of this column the last time; 0: after
-	 * none. */
+	/* The column of the arg that came after this one's the last time; 0: after none. */
 	uint8_t after[PFW_READ_COLUMNS + 1];
 	char *scratch; /* store/read/scan.h */
 };

@@ -54,8 +54,7 @@ struct pfw_read_condition {
 	char *value;
 };
 
-/* What a program has asked for, and the counts of what was found.  Each stream holds a
- * reference. */
+/* What a program has asked for, and counts of what was found.  Each stream holds a reference. */
 struct pfw_read {
 	atomic_uint users; /* the program, and each stream */
 	atomic_bool stop;  /* pfw_read_stop() */

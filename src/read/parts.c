@@ -114,8 +114,7 @@ static bool is_wanted(const struct dividing *dividing, const struct pfw_trace_fi
 	return false;
 }
 
-/* The greatest ts of a block, if its member has a mark; else its greatest end, which is not
- * less. */
+/* The greatest ts of a block whose member has a mark; else its greatest end, which is not less. */
 static int64_t last_ns(const struct pfw_trace_file *file, int fd, const struct pfw_block *block)
 {
 	struct pfw_sorted_mark mark;

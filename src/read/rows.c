@@ -147,8 +147,7 @@ static bool read_dim3(const struct pfw_value *value, int32_t number[3])
 	return count;
 }
 
-/* Set the cell of an arg; place -1: there is none.  False: the value is not of the column's
- * kind. */
+/* Set the cell of an arg; place -1: there is none.  False: it is not of the column's kind. */
 static bool put_value(const struct row *row, int place, enum pfw_read_kind kind,
 		      const struct pfw_value *value)
 {

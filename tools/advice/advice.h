@@ -32,8 +32,7 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES]);
 
 /* ---- asking ---- */
 
-/* What each command is given after its own words: options, then operands, each an allocation of its
- * own. */
+/* What each command is given after its own words: options, then operands, each allocated. */
 
 /* Let the commands have an option with an argument, too; those of the survey.  0 or -ENOMEM. */
 int advice_pass_option(struct host_words *words, const struct cli_args *args);

@@ -295,8 +295,7 @@ static int take_memory(const struct row *row)
 }
 
 /* The process that grows most, if it grows all the time: half of the growth is reached in the mean,
- * and the last quarter is never far below that mean.  Steps of a loaded machine do not take the
- * same time. */
+ * and the last quarter is never far below that mean.  Steps of a loaded machine vary in time. */
 static int take_rss(const struct row *row)
 {
 	struct advice *advice = row->advice;

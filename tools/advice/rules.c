@@ -16,8 +16,7 @@ static int by_ns(const void *a, const void *b)
 	return PFW_ORDER(x->ns, y->ns);
 }
 
-/* Whether the step of an edge is the program's start or end as well: it takes over twice as long as
- * the median. */
+/* Whether an edge's step is the program's start or end as well: over twice the median's time. */
 static bool stands_out(const struct advice_edge *edge, int64_t median)
 {
 	return edge->ranks && edge->in[F_wall] / (int64_t)edge->ranks / 2 > median;
@@ -78,8 +77,7 @@ static int64_t gain(const struct search *search, int64_t ns)
 }
 
 /* ", most of those with a stack in FILE(LINE): FUNCTION": the line of code that spent most time in
- * such calls; "": none has a stack.  `calls`: bits of enum advice_calls.  The text lasts until the
- * next one. */
+ * such calls; "": none has a stack.  `calls`: bits of enum advice_calls.  Lasts until the next. */
 static const char *in_line(struct search *search, unsigned calls)
 {
 	const struct advice_line *most = NULL;
@@ -249,8 +247,7 @@ static int by_rank(const void *a, const void *b)
 	return PFW_ORDER(x->rank, y->rank) ?: by_ns(a, b);
 }
 
-/* Whether a step is the first of these, which warms up, or the last, which may end with the
- * program. */
+/* Whether a step is the first of these, which warms up, or the last: the program may end in it. */
 static bool is_edge(int64_t number, const struct advice_time *step, size_t count)
 {
 	bool first = true, last = true;

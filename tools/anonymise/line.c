@@ -116,8 +116,7 @@ static bool is_hash(const struct change *change, const struct pfw_slice *key)
 	return is_one_of(key, words) || (change->hashes && pfw_slice_is(key, "value"));
 }
 
-/* The call of a line `summed`, and `GPU 0 stream 7`, whose stream and device the program has not
- * named. */
+/* The call of a line `summed`, and `GPU 0 stream 7`, which the program has not named. */
 static bool is_known_name(const struct change *change, const struct pfw_slice *key,
 			  const struct pfw_slice *text)
 {

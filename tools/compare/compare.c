@@ -119,8 +119,7 @@ static bool between(const struct cli_args *args)
 	return args->literal && args->before > 0 && args->before < args->operands;
 }
 
-/* Ranks of one file matter only to --rank and to rows by rank if an index answers: it has the whole
- * file. */
+/* An index has the whole file: then ranks of one file matter only to --rank and rows by rank. */
 static int settle_side(struct compare *compare, struct compare_side *side,
 		       const struct words *words)
 {

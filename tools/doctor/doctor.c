@@ -156,8 +156,7 @@ static void check_left_over(struct doctor *doctor)
 		doctor_say(doctor, DOCTOR_FINE, "spools left", "none");
 }
 
-/* Open a library and find its file as the dynamic linker does, or NULL; *error gets the linker's
- * text. */
+/* Open a library and find its file as the dynamic linker does; NULL: *error is what it says. */
 static void *open_library(const char *name, const char **path, const char **error)
 {
 	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);

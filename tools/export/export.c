@@ -75,8 +75,7 @@ static int read_rings(struct export_live *live, struct pfw_live_lines *lines,
 	return error;
 }
 
-/* Fill more[] with the temporary files of those traces and return their number.  more[] has room
- * for all. */
+/* Fill more[], which has room for all, with the temporary files of those traces; their number. */
 static size_t rings_of(const struct export_live *live, const size_t *file, size_t count,
 		       struct pfw_ordered_more *more)
 {

@@ -111,8 +111,7 @@ struct export_format {
 	bool binary;	/* not for a terminal */
 	bool one_rank;	/* takes several ranks only with --merge */
 	bool directory; /* -o is a directory with a file per rank */
-	/* Of the state for the functions below: all zero but for its first member, which is the
-	 * job. */
+	/* Of the state for the functions below: all zero but for the job, its first member. */
 	size_t state_bytes;
 	/* Begin; NULL: nothing to do.  0 or -ENOMEM. */
 	int (*begin)(void *state);

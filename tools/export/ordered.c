@@ -264,8 +264,7 @@ static int add_inputs(struct run *run)
 		const struct pfw_ordered_more *more =
 			i < ordered->count ? NULL : &ordered->more[i - ordered->count];
 
-		/* A file without wanted lines keeps its number, because the order of rows contains
-		 * it. */
+		/* A file without wanted lines keeps its number: the order of rows contains it. */
 		run->input[i] = (struct pfw_merge_file){
 			.path = more ? more->path : file->path,
 			.blocks = more ? &more->blocks : &file->blocks,

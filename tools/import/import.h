@@ -121,8 +121,7 @@ enum import_kind {
 /* The kind of an event; metadata that import_survey_event() used is DROPPED. */
 enum import_kind import_event_kind(const struct import_trace *trace, const struct pfw_entry *entry);
 
-/* Append the event's line, at most import_event_room() bytes.  Return the end, or NULL without
- * memory. */
+/* Append the event's line, at most import_event_room() bytes.  Its end, or NULL without memory. */
 size_t import_event_room(const struct pfw_entry *entry);
 char *import_event_line(char *at, struct import_events *events, const struct pfw_entry *entry);
 

@@ -1,6 +1,5 @@
 /* tools/memory/memory.c - `pfw memory`: peaks, growth in each step, owners and leaks of
- * allocations.
- */
+ * allocations. */
 #include "memory/memory.h"
 
 #include <errno.h>

@@ -485,8 +485,7 @@ const struct pfw_pickle_value *pfw_pickle_get(const struct pfw_pickle_value *dic
 {
 	if (!dict || dict->kind != PFW_PICKLE_DICT)
 		return NULL;
-	/* From the end: of equal keys the last one counts.  A limit, since one dict may be in many
-	 * places. */
+	/* From the end: of equal keys the last counts.  Limited: a dict may be in many places. */
 	for (size_t i = dict->items->count, tries = KEYS_MAX; i >= 2 && tries; i -= 2, tries--) {
 		if (pfw_pickle_text_is(&dict->items->item[i - 2], key))
 			return &dict->items->item[i - 1];

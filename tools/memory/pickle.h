@@ -25,8 +25,7 @@ struct pfw_pickle_value {
 	};
 };
 
-/* A dict has a key, its value, the next key and so on.  A list may contain itself, or be in
- * several. */
+/* A dict has a key, its value, the next key etc.  A list may contain itself, or be in several. */
 struct pfw_pickle_items {
 	struct pfw_pickle_value *item;
 	size_t count, room;

@@ -65,8 +65,7 @@ int perfetto_close(struct perfetto *perfetto, int64_t ts_ns);
 
 /* ---- tracks (tracks.c) ---- */
 
-/* The uuid of the track of a place, or of a process's counter, defined before its first use; 0:
- * *error. */
+/* The uuid of the track of a place or a process's counter, defined before its use; 0: *error. */
 uint64_t perfetto_track(struct perfetto *perfetto, size_t file, const struct chrome_place *place,
 			int *error);
 uint64_t perfetto_counter(struct perfetto *perfetto, size_t file, uint32_t process,

@@ -17,8 +17,7 @@ struct adopt_dirs {
 };
 
 /* $PFW_SPOOL_DIR, /dev/shm, $TMPDIR, /tmp, the directory of `trace` (NULL: none) and that of the
- * spool which it names, without duplicates: the variables may have been set for the traced program
- * alone. */
+ * spool it names, without duplicates: the variables may have been the traced program's alone. */
 void adopt_dirs_find(struct adopt_dirs *dirs, const char *trace);
 
 /* Add all spools in these directories.  0 or -ENOMEM. */

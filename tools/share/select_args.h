@@ -53,8 +53,7 @@ const char *select_args_any(const struct pfw_select *select);
 int select_args_use_indexes(struct pfw_select *select, const struct cli_command *command,
 			    struct pfw_traces *traces, bool quiet);
 
-/* pfw_select_check_ranks(), for commands that only ask others.  CLI_OK, or CLI_USAGE after an error
- * message. */
+/* pfw_select_check_ranks() for commands that ask others.  CLI_OK, or CLI_USAGE after an error. */
 int select_args_check_ranks(const struct pfw_select *select, const struct cli_command *command,
 			    const struct pfw_traces *traces);
 

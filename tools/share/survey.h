@@ -138,8 +138,7 @@ int survey_keep_problems(struct survey *survey, const char *path, struct pfw_ind
 void survey_tell_problems(struct survey *survey);
 void survey_forget_problems(struct survey *survey);
 
-/* The exit status after the layout, or for the first error (0: none), which is printed unless it is
- * -EINTR. */
+/* The exit status after the layout, or for the first error (0: none), printed unless -EINTR. */
 int survey_end(struct survey *survey, int error);
 
 /* ---- reading ---- */

@@ -9,8 +9,7 @@
 /* Open the libraries.  0, or -1 with what is missing and how to get it.  Thread: main, once. */
 int elfutils_open(char *why, size_t size);
 
-/* The C++ name of a symbol, from malloc; NULL: it is none, or libstdc++ is missing.  Thread: any,
- * later. */
+/* The C++ name of a symbol, from malloc; NULL: none, or no libstdc++.  Thread: any, later. */
 char *elfutils_demangle(const char *symbol);
 
 #ifdef PFW_HAVE_DW

@@ -112,8 +112,7 @@ static void tidy(char *path)
 	*to = '\0';
 }
 
-/* The whole path of a source file.  libdw has put the directory of the compilation before some
- * names. */
+/* The whole path of a source file.  libdw puts the directory of the compilation before some. */
 static void put_file(char out[TEXT_BYTES], Dwarf_Die *unit, const char *file)
 {
 	Dwarf_Attribute memory;

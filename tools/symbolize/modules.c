@@ -1,5 +1,4 @@
-/* tools/symbolize/modules.c - finds the file of a module, and checks that it is the one that
- * ran. */
+/* tools/symbolize/modules.c - finds the file of a module, and checks that it is what ran. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>

@@ -1,5 +1,4 @@
-/* tools/symbolize/symbolize.c - `pfw symbolize`: copies of traces whose stacks have functions and
- * lines. */
+/* tools/symbolize/symbolize.c - `pfw symbolize`: copies of traces with functions and lines. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

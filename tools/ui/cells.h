@@ -33,8 +33,7 @@ struct cell cell_cut(const char *text, size_t bytes, size_t width);
 
 enum cell_side { CELL_RIGHT, CELL_LEFT };
 
-/* A line of cells for people.  Blanks wait for what follows them, so that no line ends with
- * blanks. */
+/* A line of cells for people.  Blanks wait for what follows, so that no line ends with them. */
 struct cell_line {
 	FILE *out;
 	size_t blanks;

@@ -157,8 +157,7 @@ const char *cli_seconds(int64_t ns);
 /* The plural s: "" for one. */
 const char *cli_plural(uint64_t number);
 
-/* The entry of `names` (NULL-terminated) nearest to `word`, or NULL if more than a third of each
- * differs. */
+/* The entry of `names` (NULL-terminated) nearest to `word`; NULL: over a third of each differs. */
 const char *cli_nearest(const char *word, const char *const *names);
 
 enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV, CLI_MD };
@@ -183,6 +182,5 @@ bool cli_find_preload(char *path, size_t size);
 /* The directory of the libraries, and the one that has include/ and bin/, or false. */
 bool cli_find_libraries(char libraries[PATH_MAX], char prefix[PATH_MAX]);
 
-/* The directory that `pfw run` puts into PYTHONPATH, of the Python package of this installation, or
- * false. */
+/* The directory of this installation's Python package, for `pfw run`'s PYTHONPATH, or false. */
 bool cli_find_site(char *path, size_t size);

@@ -1,5 +1,4 @@
-/* tools/ui/embed.h - puts a file of this tree into the program, as a text that ends in a zero
- * byte. */
+/* tools/ui/embed.h - puts a file of this tree into the program, as a text with a NUL. */
 #pragma once
 
 /* `path` is from tools/, which is on the include path; the assembler reads it.  CMakeLists.txt

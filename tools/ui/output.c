@@ -150,8 +150,7 @@ int output_finish(struct output *output, int status)
 		give_mode(output);
 	if (output->path && fclose(output->file) != 0)
 		failed(output);
-	/* libc drops a buffer that it could not write: later writes may succeed, so `failed`
-	 * decides. */
+	/* libc drops a buffer it could not write: later writes may succeed, so `failed` decides. */
 	if (output->failed && !output->gone)
 		status = CLI_USAGE;
 	else if (output->temporary && give_name(output) != CLI_OK)

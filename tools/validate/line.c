@@ -268,8 +268,7 @@ void validate_end(struct validate *check)
 			"lines are still in "
 			"%s: `pfw repair` puts them into the file",
 			pfw_unwritten_pid(check->live), cli_name(pfw_unwritten_spool(check->live)));
-	/* A trace continued in another file (renamed across file systems) counts from its first
-	 * file. */
+	/* A trace continued in another file (renamed across file systems) counts from its first. */
 	if (check->first_id <= 1 && check->end_events != check->file.events)
 		validate_say_file(check,
 				  "its `end` says %" PRIu64 " events, and there are %" PRIu64,

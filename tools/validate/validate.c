@@ -1,6 +1,4 @@
-/* tools/validate/validate.c - `pfw validate`: checks every line of traces, and that none is
- * missing.
- */
+/* tools/validate/validate.c - `pfw validate`: checks every line of traces, and for missing ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -354,8 +352,7 @@ static void say_shared(void *user, const char *path, const char *why)
 	print_problem(check, 0, VALIDATE_NO_PLACE, why);
 }
 
-/* Other commands read one of several files that have the same processes, but not if they share
- * only some. */
+/* Other commands read one of several files with the same processes, not if they share only some. */
 static void say_doubles(struct validate *check, const struct pfw_paths *paths)
 {
 	struct pfw_traces traces;

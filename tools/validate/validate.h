@@ -53,13 +53,11 @@ struct merged {
 	uint64_t lost;	/* set by merged_problem() */
 };
 
-/* Whether the file is compacted; then merged_release() is due.  False also if the file cannot be
- * read. */
+/* Whether the file is compacted; then merged_release() is due.  False also if it is unreadable. */
 bool merged_open(struct merged *merged, const char *path);
 void merged_release(struct merged *merged);
 
-/* Take a line without its '\n'; `entry` is the parsed event, else NULL.  Return its problem or
- * NULL. */
+/* Take a line without its '\n'; `entry` is its event or NULL.  Return its problem or NULL. */
 const char *merged_line(struct merged *merged, const char *line, size_t bytes,
 			const struct pfw_entry *entry);
 
@@ -100,8 +98,7 @@ struct validate {
 	int status;
 	struct validate_tally all;
 	unsigned manifests;
-	/* Listed after the search for files, so that the spool of each file still being written is
-	 * in it. */
+	/* Listed after the search for files, to have the spool of each file still being written. */
 	struct pfw_spool_listings spools;
 	/* The current file. */
 	struct pfw_scan scan;

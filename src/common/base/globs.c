@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Match c with the set at *glob; on a match *glob moves past the set.  A '[' without a ']' matches
- * itself. */
+/* Match c with the set at *glob; a match moves *glob past it.  A '[' without ']' matches itself. */
 static bool match_set(const char **glob, const char *end, char c)
 {
 	const char *at = *glob + 1;

@@ -5,8 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Note a mapping, or that it is gone or another's.  os.h calls these.  Thread: any.  Signal:
- * safe. */
+/* Note a mapping, or that it is gone or another's, for os.h.  Thread: any.  Signal: safe. */
 void pfw_maps_add(void *at, size_t bytes);
 void pfw_maps_remove(void *at);
 

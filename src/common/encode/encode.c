@@ -28,8 +28,7 @@ static __attribute__((noinline)) char *put_errno(char *out, int error)
 	return out;
 }
 
-/* Append a field that is not one word, that may be left out, or whose key is too long for a
- * piece. */
+/* Append a field that is not one word, may be left out, or has a key too long for a piece. */
 static __attribute__((noinline)) char *put_field(struct pfw_json_source *source, char *out,
 						 const struct pfw_json_piece *piece, uint64_t value,
 						 size_t *bytes_at)

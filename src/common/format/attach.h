@@ -58,8 +58,7 @@ struct pfw_attach_block {
 	struct pfw_attach_head head;
 	char entry[16];	    /* PFW_ATTACH_ENTRY */
 	char library[4096]; /* path of the recorder, as the process sees it */
-	/* What the recorder leaves when it is unloaded, up to the first that is 0: stub.c unmaps
-	 * it. */
+	/* What the unloaded recorder leaves, up to the first that is 0: stub.c unmaps it. */
 	struct pfw_attach_memory left[1024];
 	/* What follows only C reads. */
 	uint32_t version;
@@ -75,8 +74,7 @@ struct pfw_attach_block {
 	uint64_t starter;		     /* address for pfw_own_thread_lend(); 0 = none */
 	char said[4096];		     /* the recorder's messages, a line each */
 	char trace[4096];		     /* path of the trace as the process sees it */
-	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the
-	 * process's. */
+	/* NAME=VALUE, each with a NUL, and an empty one: our variables, not the process's. */
 	char variables[128 * 1024];
 };
 _Static_assert(offsetof(struct pfw_attach_head, tid) == 4, "stub.c");

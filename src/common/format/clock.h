@@ -79,8 +79,7 @@ struct pfw_clock_map {
 	uint64_t version;	/* differs after each change */
 };
 
-/* One linear piece of a map: for ticks - line.ticks < line.reach, while the map has that
- * version. */
+/* One linear piece of a map: for ticks - line.ticks < line.reach, while its version lasts. */
 struct pfw_clock_line {
 	uint64_t version;
 	uint64_t ticks;

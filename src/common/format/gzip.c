@@ -319,8 +319,7 @@ int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const voi
 
 #define FLAG_COMMENT 0x10
 
-/* RFC 1952: the comment follows the extra field and ends with a zero.  An existing comment gets
- * longer. */
+/* RFC 1952: the comment follows the extra field, up to a zero.  An existing one gets longer. */
 static void put_comment(unsigned char *member, size_t bytes)
 {
 	memset(member + PFW_GZIP_HEADER_BYTES, ' ', bytes);

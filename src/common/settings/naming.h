@@ -51,8 +51,7 @@ int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed);
  * Return 0 or -ENAMETOOLONG.  Thread: any.  Signal: safe. */
 int pfw_name_numbered(char *out, const char *path, unsigned n);
 
-/* The n-th dump of a flight recorder, n >= 1: "t-rank0003.pfw.gz" -> "t-rank0003-dump1.pfw.gz".
- * As above. */
+/* The n-th dump, n >= 1: "t-rank0003.pfw.gz" -> "t-rank0003-dump1.pfw.gz".  As above. */
 int pfw_name_dump(char *out, const char *path, unsigned n);
 
 /* The place of a process in its world. */
@@ -66,9 +65,8 @@ struct pfw_rank {
 };
 
 /* Find the rank: PFW_RANK, else the variable PFW_RANK_VAR (both in config), else the variables of
- * launchers in the order of naming.c.  argc/argv of the process (from /proc/self/cmdline)
- * distinguish launchers from ranks: a torchrun agent under srun has SLURM_PROCID but is no rank.
- * Without a rank the result is rank -1, world_size 1.  Thread: init.  Signal: safe (no malloc, no
- * stdio). */
+ * launchers in the order of naming.c.  argc/argv (from /proc/self/cmdline) distinguish launchers
+ * from ranks: a torchrun agent under srun has SLURM_PROCID but is no rank.  Without a rank the
+ * result is rank -1, world_size 1.  Thread: init.  Signal: safe (no malloc, no stdio). */
 void pfw_rank_find(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ,
 		   int argc, char *const *argv);

@@ -58,9 +58,8 @@ void pfw_commit_drop(struct pfw_commit *commit);
 int pfw_commit_remove(struct pfw_commit *commit, const char *path, uint64_t device, uint64_t inode,
 		      uint64_t bytes, int64_t changed_ns);
 
-/* Carry the change out.  *kept gets the number of originals left because they have changed.  A
- * failure before the journal is written changes nothing; after a later one the next begin
- * continues. */
+/* Carry the change out.  *kept: how many originals stay because they changed.  A failure before the
+ * journal is written changes nothing; after a later one the next begin continues. */
 int pfw_commit_run(struct pfw_commit *commit, unsigned *kept);
 
 /* Free it, and remove what was not committed. */

@@ -55,6 +55,5 @@ const char *pfw_inflate_why(const struct pfw_inflate *inflate);
 /* Whether this member has produced text yet. */
 bool pfw_inflate_begun(const struct pfw_inflate *inflate);
 
-/* After PFW_INFLATE_END of a resumed member: how many bytes of its CRC and length are still to be
- * skipped. */
+/* After PFW_INFLATE_END of a resumed member: how many bytes of CRC and length are to be skipped. */
 unsigned pfw_inflate_trailer(const struct pfw_inflate *inflate);

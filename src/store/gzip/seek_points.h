@@ -30,8 +30,7 @@ struct pfw_points {
 int pfw_points_add(struct pfw_points *points, const struct pfw_point *point);
 void pfw_points_free(struct pfw_points *points);
 
-/* The last point at or before an offset in the text, or NULL: begin at the file's begin.  Thread:
- * any. */
+/* The last point at or before an offset in the text; NULL: the file's begin.  Thread: any. */
 const struct pfw_point *pfw_points_find(const struct pfw_points *points, uint64_t text_at);
 
 /* Decompress a point's window into PFW_POINT_WINDOW bytes.  Return their number, or -EBADMSG. */

@@ -50,13 +50,11 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid);
 
 /* Add the files of the manifest at `path`, if it is of the same run, for which keep(user, name,
- * bytes) is true, with what they say themselves.  Return 0, also if there is no manifest, or
- * -ENOMEM. */
+ * bytes) is true, with what they say.  Return 0, also without a manifest, or -ENOMEM. */
 int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
 		      bool (*keep)(void *user, const char *name, uint64_t bytes), void *user);
 
-/* Write it, files by rank, processes by file and start.  The manifest can then only be freed. 0 or
- * -errno. */
+/* Write it, files by rank, processes by file and start.  Then only free it.  0 or -errno. */
 int pfw_manifest_write(struct pfw_manifest *manifest, FILE *out);
 
 /* Check that the files named by a manifest are in its directory and that the headers of their

@@ -1,5 +1,4 @@
-/* store/manifest/remake.c - the manifest that files should have, from the files; see internal.h and
- * manifest.h. */
+/* store/manifest/remake.c - the manifest that files should have; see internal.h and manifest.h. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -205,8 +204,7 @@ const struct pfw_manifest_file *pfw_manifest_wrong_rank(const struct pfw_manifes
 		int64_t rank = rank_of_processes(manifest, file);
 		const char *late = strstr(file->name, "-rank");
 
-		/* All ranks of a run in one file (--split-by none) are -1, a late rank is in the
-		 * name. */
+		/* All ranks in one file (--split-by none) are -1, a late rank is in the name. */
 		if (file->rank != rank &&
 		    (late ? file->rank != strtoll(late + 5, NULL, 10) : file->rank != -1))
 			return file;

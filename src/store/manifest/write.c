@@ -12,8 +12,7 @@
 
 /* ---- ends and losses of processes ---- */
 
-/* The process of a line.  A pid may be used again, so take the last process that began before the
- * line. */
+/* The process of a line: of those with its pid, the last one that began before the line. */
 static struct manifest_process *find_process(const struct pfw_manifest *manifest,
 					     const struct manifest_fact *fact)
 {

@@ -128,17 +128,14 @@ int pfw_merge_add_files(struct merge_run *run);
 /* Read the mark of a block from its file, open as fd.  False: it has none. */
 bool pfw_merge_find_mark(const struct merge_run *run, const struct merge_unit *unit, int fd,
 			 struct pfw_sorted_mark *mark);
-/* Report progress: half of a block's bytes, or the rest.  A block that is read for its key is read
- * twice. */
+/* Report progress: half of a block's bytes, or the rest, as one read for its key is read twice. */
 void pfw_merge_tell(struct merge_run *run, const struct merge_unit *unit, bool half);
 
 /* ---- load.c ---- */
 
-/* Start to read a unit: it becomes LOADING, or LOADED if its text stays in its file.  0 or
- * -ENOMEM. */
+/* Start to read a unit: it becomes LOADING; LOADED if its text stays in its file.  0 or -ENOMEM. */
 int pfw_merge_load(struct merge_run *run, struct merge_unit *unit);
-/* Wait for it: it becomes LOADED, with an exact key; its lines are counted once.  Return 0 or the
- * error. */
+/* Wait for it: it becomes LOADED, with an exact key, its lines counted once.  0 or the error. */
 int pfw_merge_finish(struct merge_run *run, struct merge_unit *unit);
 /* Free what is in memory of it. */
 void pfw_merge_drop(struct merge_run *run, struct merge_unit *unit);

@@ -115,8 +115,7 @@ static int scan_line(struct scanner *scanner, size_t at, size_t bytes)
 	return add_row(scanner, at, bytes, &entry);
 }
 
-/* A row without a time gets that of the previous row; leading ones, that of the first row with a
- * time. */
+/* A row without a time gets that of the previous row; leading ones, that of the first with one. */
 static void give_times(struct pfw_rows *rows)
 {
 	int64_t ts = 0;

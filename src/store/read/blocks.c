@@ -14,8 +14,8 @@
 #include "store/read/scan.h"
 
 /* Make room for one more block.  A file that has only headers must not take more memory than its
- * size: after the first ones, members must have 4 KiB on average, or the file is read in order
- * (-ENOENT). */
+ * size: after the first ones, members must have 4 KiB on average; else -ENOENT: read it in
+ * order. */
 static int make_room(struct pfw_blocks *blocks, size_t *room)
 {
 	if (blocks->count < *room)

@@ -49,8 +49,7 @@ struct pfw_blocks {
 	uint64_t file_bytes;
 	struct pfw_block *block; /* TEXT and MEMBERS; NULL for STREAM, or from an index */
 	size_t count;
-	/* STREAM with an index: seek points, so that its blocks (then in `block`) can be read in
-	 * any order. */
+	/* STREAM with an index: seek points; its blocks are in `block` and read in any order. */
 	struct pfw_points points;
 };
 

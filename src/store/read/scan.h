@@ -59,8 +59,7 @@ struct pfw_scan {
 };
 
 /* Begin to read path ("-": standard input), which must last.  Return 0, or the error of
- * pfw_input_open(); then there is nothing to close.  Thread: one at a time for one scan, as all
- * here. */
+ * pfw_input_open() with nothing to close.  Thread: one at a time for one scan, as all here. */
 int pfw_scan_open(struct pfw_scan *scan, const char *path);
 
 /* The same from that byte of the file on: the begin of a member, or any byte of plain text (the
@@ -88,8 +87,7 @@ bool pfw_scan_is(const struct pfw_scan *scan, const char *name);
 char *pfw_scratch_new(void);
 void pfw_scratch_free(char *scratch);
 
-/* The text of a string without escapes: the slice itself if it has none, else decoded into
- * `scratch`. */
+/* The text of a string without escapes: the slice itself, or decoded into `scratch`. */
 struct pfw_slice pfw_scratch_plain(struct pfw_slice text, char *scratch);
 
 /* ---- the problems of a block, kept until they are reported in order ---- */

@@ -92,8 +92,7 @@ struct pfw_sums_chunk *pfw_spool_image_sums(const struct pfw_spool_image *image,
 /* As pfw_spool_image_header(), again; keeps everything else that was read. */
 int pfw_spool_image_reread(struct pfw_spool_image *image, char *why);
 
-/* Read the chunk head at `at`.  False: none is there; before the end that means that the rest is
- * damaged. */
+/* Read the chunk head at `at`.  False: there is none; before the end, then the rest is damaged. */
 bool pfw_spool_image_chunk(const struct pfw_spool_image *image, uint64_t at,
 			   struct pfw_chunk *chunk);
 

@@ -8,8 +8,7 @@
 #include "store/recover/recover.h"
 #include "store/recover/unwritten.h"
 
-/* Drop the blocks, and the part of a block, from `end` on.  A line and a gzip member begin at
- * `end`. */
+/* Drop the blocks, and the part of a block, from `end` on: a line and a gzip member begin there. */
 static void cut(struct pfw_blocks *blocks, uint64_t end)
 {
 	struct pfw_block *last;
@@ -54,8 +53,7 @@ int pfw_live_lines_open(struct pfw_live_lines *lines)
 		struct pfw_trace_file *file = &lines->traces->file[i];
 		char why[PFW_LIVE_WHY_BYTES], text[PFW_LIVE_WHY_BYTES + 64];
 
-		/* A compacted file has no writer, and the traces of a partial need not be on this
-		 * host. */
+		/* A compacted file has no writer; a partial's traces need not be on this host. */
 		if (file->partial || !file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM ||
 		    file->ranks)
 			continue;

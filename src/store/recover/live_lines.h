@@ -23,8 +23,7 @@ struct pfw_live_lines {
  * its blocks, as its lines are in the rings, too.  0 or -errno.  Thread: main, as all here. */
 int pfw_live_lines_open(struct pfw_live_lines *lines);
 
-/* Give all lines to take(), several whole lines at a time.  Possible once.  0, or what take()
- * returned. */
+/* Give all lines to take(), several whole ones at a time, once.  0, or what take() returned. */
 int pfw_live_lines_read(struct pfw_live_lines *lines, const _Atomic bool *stop,
 			int (*take)(void *user, size_t file, const char *text, size_t bytes),
 			void *user);

@@ -66,8 +66,7 @@ struct pfw_spool_trace {
 };
 
 struct pfw_spool_trace pfw_recover_trace(const char *spool_path);
-/* The same of a trace itself; not `there` for a base name, which also stands for traces that were
- * never made. */
+/* The same of a trace itself; not `there` for a base name: it may stand for traces never made. */
 struct pfw_spool_trace pfw_recover_file(const char *path);
 
 /* Whether a spool may be of a file that was there before its spool was looked at. */

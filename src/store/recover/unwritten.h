@@ -33,8 +33,7 @@ struct pfw_spool_places;
  * -ENOENT: there is none; -EREMOTE: its process is of another host or boot; -EPERM: another user's;
  * -EBUSY: it is written faster than it can be read; -EINVAL: damaged; -ENOMEM or the error of
  * reading.  `why` explains -EREMOTE, -EPERM and -EINVAL.  After any error the file alone can still
- * be read.  Memory: the records that are not in the file, at most PFW_RING_MAX per thread.  Thread:
- * any. */
+ * be read.  Memory: the records not in the file, at most PFW_RING_MAX per thread.  Thread: any. */
 int pfw_unwritten_open(struct pfw_unwritten **out, const char *trace,
 		       const struct pfw_spool_places *dirs, char why[PFW_LIVE_WHY_BYTES]);
 void pfw_unwritten_close(struct pfw_unwritten *live);

@@ -64,8 +64,7 @@ static void reach(struct pfw_regex_match *match, size_t *used, size_t at)
 	match->reached[at >> 6] |= bit;
 }
 
-/* Add the epsilon closure at a place between `before` and `after`.  Returns whether the pattern is
- * found. */
+/* Add the epsilon closure at a place between `before` and `after`.  True: the pattern is found. */
 static bool follow(struct pfw_regex_match *match, size_t used, enum side before, enum side after)
 {
 	while (used) {

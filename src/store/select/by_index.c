@@ -161,8 +161,7 @@ int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
 
 /* ---- the ranks of a file of several ---- */
 
-/* Whether a process of this pid is of a wanted rank.  A line of no known process is of the
- * whole's. */
+/* Whether a process of this pid is of a wanted rank; a line of none known is of the whole's. */
 static bool pid_may(void *user, uint64_t pid, uint64_t tid)
 {
 	const struct asking *asking = user;

@@ -113,10 +113,9 @@ struct pfw_select {
 int pfw_select_add(struct pfw_select *select, enum pfw_select_option option, const char *value,
 		   char *why, size_t size);
 
-/* Use the indexes next to the traces: their blocks have summaries and replace those that were
- * found, and blocks that cannot hold a selected line are skipped.  A stale or damaged index is
- * reported by say(user, path, why) and ignored.  Optional, and before pfw_select_resolve(). 0 or
- * -ENOMEM. */
+/* Use the indexes next to the traces: their blocks have summaries and replace those found, and
+ * blocks that cannot hold a selected line are skipped.  A stale or damaged index is reported by
+ * say(user, path, why) and ignored.  Optional, before pfw_select_resolve().  0 or -ENOMEM. */
 int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
 			   void (*say)(void *user, const char *path, const char *why), void *user);
 

@@ -159,8 +159,7 @@ static const uint8_t *cell_of(const struct pfw_sqlite_level *level, unsigned num
 	return level->page + get_u16(level->cell + 2 * number);
 }
 
-/* The greatest id below a child of an inner page, or the id of a row.  A cell that its page cuts is
- * damaged. */
+/* The greatest id below a child of an inner page, or the id of a row.  A cut cell is damaged. */
 static int64_t key_of(struct pfw_sqlite_rows *rows, const struct pfw_sqlite_level *level,
 		      unsigned number)
 {

@@ -1,5 +1,4 @@
-/* store/traces/partials.h - the traces in a partial, by facts that are text: their `process`
- * lines. */
+/* store/traces/partials.h - the traces in a partial, by their `process` lines as text. */
 #pragma once
 
 #include <stddef.h>
@@ -14,6 +13,5 @@ int pfw_partials_add(struct pfw_traces *traces, size_t *room, const char *path, 
 /* Of sorted traces, drop those that are in several partials, without a word. */
 void pfw_partials_drop_doubles(struct pfw_traces *traces);
 
-/* The facts of a trace whose processes are read, under another name; to be freed.  NULL: no
- * memory. */
+/* The facts of a trace whose processes are read, renamed; to be freed.  NULL: no memory. */
 char *pfw_partials_facts(const struct pfw_trace_file *file, const char *name, size_t *bytes);

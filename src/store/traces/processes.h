@@ -37,8 +37,7 @@ struct pfw_processes {
  * file that cannot be read has no processes.  0 or -ENOMEM.  Thread: any, as all here. */
 int pfw_processes_read(struct pfw_trace_file *file);
 
-/* The processes of these `process` lines, which it takes, or frees if there is no memory: NULL
- * then. */
+/* The processes of these `process` lines, which it takes.  NULL: no memory, and they are freed. */
 struct pfw_processes *pfw_processes_of(struct pfw_trace *head, size_t count);
 
 /* Make the processes of lines that are written from files: all of those.  NULL: no memory. */
@@ -50,8 +49,7 @@ void pfw_processes_free(struct pfw_processes *processes);
 /* Give each process its number, after the processes of all files are read.  0 or -ENOMEM. */
 int pfw_processes_number(struct pfw_traces *traces);
 
-/* Close the files whose processes are in others, too: see struct pfw_traces_double.  0 or
- * -ENOMEM. */
+/* Close the files whose processes others have, too: see struct pfw_traces_double.  0 or -ENOMEM. */
 int pfw_processes_drop_doubles(struct pfw_traces *traces);
 
 /* The process of that pid that began last before ts_ns, else the first; NULL: there is none. */

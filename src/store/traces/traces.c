@@ -149,8 +149,7 @@ static void read_heads(void *user, unsigned worker)
 	}
 }
 
-/* Add one file, unless it is a duplicate.  `head` and `known` are those of struct heads.  0 or
- * -ENOMEM. */
+/* Add one file, unless it is a duplicate.  `head` and `known`: see struct heads.  0 or -ENOMEM. */
 static int add_file(struct opening *opening, const char *path, const struct pfw_trace *head,
 		    int known)
 {
