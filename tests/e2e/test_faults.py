@@ -15,6 +15,7 @@ import harness
 
 TARGET = harness.BUILD / "tests" / "faults_target"
 SHIM = harness.BUILD / "tests" / "libfaults_shim.so"
+INJECT = harness.BUILD / "tests" / "inject"
 PYTHON = ["/usr/bin/python3", "-I", "-S", "-c"]
 
 
@@ -211,6 +212,18 @@ print(os.path.getsize('a'), os.path.getsize('b'))
         assert line.startswith("pfw: ")
     assert len(result.stderr.splitlines()) <= 2, result.stderr
     assert not (top / "gone").exists() and os.listdir(top / "spools") == []
+
+
+@pytest.mark.skipif(not INJECT.exists(), reason="the injector is for x86-64")
+@pytest.mark.parametrize("number, name", [(5, "EIO"), (122, "EDQUOT"), (4, None)])
+def test_a_close_that_fails_is_said(top, number, name):
+    """NFS may write only then.  Once a process; EINTR is no failure."""
+    environment = environment_of(top, LD_PRELOAD="")
+    command = [INJECT, "-p", f"{harness.PRELOAD}:{SHIM}", "-f", f"close:1-:late={number}", "--", *PYTHON,
+               "import os; os.access('a', 0)"]
+    said = traced(top, command, environment).stderr
+    assert said == (f"pfw: cannot close the trace {top / 't.pfw'}: {name}; its last events may be missing: "
+                    "`pfw validate` looks\n" if name else "")
 
 
 @pytest.mark.parametrize("shm", ["mount -t tmpfs -o size=4k none /dev/shm",

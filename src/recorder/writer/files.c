@@ -85,13 +85,16 @@ static void keep(const struct pfw_writer_files *files, struct pfw_open_file *fil
 		file->entry = pfw_own_fds_add(file->fd);
 }
 
-static void put_away(struct pfw_open_file *file)
+static int put_away(struct pfw_open_file *file)
 {
+	int error = 0;
+
 	/* In this order: once closed, the number may be the program's, which may close it. */
 	pfw_own_fds_remove(file->entry);
 	if (file->fd >= 0)
-		pfw_os_close(file->fd);
+		error = pfw_os_close(file->fd);
 	file->fd = file->entry = -1;
+	return error;
 }
 
 /* The current number of our file; -1 if the program has closed it by a raw system call.  If fstat()
@@ -190,10 +193,17 @@ int pfw_writer_trace(struct pfw_writer *writer)
 	return fd < 0 ? fd : files->trace.fd;
 }
 
+/* NFS may write only now, when the records are freed; errors of a file that is gone were said by the write. */
 void pfw_writer_close_trace(struct pfw_writer *writer)
 {
+	int error;
+
 	check_files(writer);
-	put_away(&writer->files->trace);
+	error = put_away(&writer->files->trace);
+	if (writer->reported.unclosed || (error != -EIO && !pfw_output_lacks_room(error)))
+		return;
+	writer->reported.unclosed = true;
+	pfw_output_say_unclosed(writer->say, pfw_spool_trace_path(writer->spool->header), error);
 }
 
 void pfw_writer_close_files(struct pfw_writer *writer)

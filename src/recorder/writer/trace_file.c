@@ -224,14 +224,26 @@ static const char *remedy(int error, int made)
 		       : "events wait in memory, then are counted as lost";
 }
 
-void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made)
+static void say_error(void (*say)(const char *line), const char *what, const char *path, int error,
+		      const char *remedy)
 {
 	const char *name = pfw_errno_name(-error);
 	char line[PFW_PATH_MAX + 256];
 	struct pfw_text text;
 
 	pfw_text_init(&text, line, sizeof(line));
-	PFW_TEXT_ADD(&text, made ? "cannot write the trace " : "cannot create the trace ", path,
-		     ": ", name ? name : "unknown error", "; ", remedy(error, made));
+	PFW_TEXT_ADD(&text, what, path, ": ", name ? name : "unknown error", "; ", remedy);
 	say(line);
+}
+
+void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made)
+{
+	say_error(say, made ? "cannot write the trace " : "cannot create the trace ", path, error,
+		  remedy(error, made));
+}
+
+void pfw_output_say_unclosed(void (*say)(const char *line), const char *path, int error)
+{
+	say_error(say, "cannot close the trace ", path, error,
+		  "its last events may be missing: `pfw validate` looks");
 }

@@ -47,3 +47,6 @@ bool pfw_output_lacks_room(int error);
 
 /* Print what failed, which file, why, and what to do.  `made`: the file exists. */
 void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made);
+
+/* The same of a close() that failed: what was written may be lost. */
+void pfw_output_say_unclosed(void (*say)(const char *line), const char *path, int error);

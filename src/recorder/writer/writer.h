@@ -138,6 +138,7 @@ struct pfw_writer {
 	struct {
 		bool process;
 		bool mappings;
+		bool unclosed; /* on standard error */
 		uint64_t lost[PFW_LOST_REASONS];
 		uint64_t sums_ns; /* CLOCK_MONOTONIC */
 	} reported;
