@@ -149,9 +149,8 @@ void overlap_measure(const struct pfw_overlap *overlap, uint64_t unknown,
 
 /* A part of a step, for sorting. */
 struct part {
-	const struct overlap_rank *rank;
 	uint64_t number;
-	uint32_t at;
+	uint32_t rank, at;
 };
 
 static int compare_parts(const struct part *left, const struct part *right)
@@ -176,8 +175,8 @@ static size_t gather_parts(struct part *part, struct part *spare, const struct o
 		const struct overlap_rank *rank = &overlap->rank[i];
 
 		for (size_t j = 0; j < rank->overlap.steps; j++)
-			part[count++] =
-				(struct part){ rank, rank->overlap.step[j].number, (uint32_t)j };
+			part[count++] = (struct part){ rank->overlap.step[j].number, (uint32_t)i,
+						       (uint32_t)j };
 	}
 	parts_merge(part, count, spare);
 	return count;
@@ -201,15 +200,16 @@ int overlap_steps_find(struct overlap_steps *steps, const struct overlap *overla
 	}
 	gather_parts(part, part + count, overlap);
 	for (size_t i = 0; i < count; i++) {
-		const struct pfw_overlap_step *from = &part[i].rank->overlap.step[part[i].at];
+		const struct overlap_rank *rank = &overlap->rank[part[i].rank];
+		const struct pfw_overlap_step *from = &rank->overlap.step[part[i].at];
 		struct overlap_step *last = steps->count ? &steps->step[steps->count - 1] : NULL;
 
 		steps->part[i] = part[i].at;
-		if (last && last->number == part[i].number && last->rank == part[i].rank) {
+		if (last && last->number == part[i].number && last->rank == rank) {
 			last->count++;
 			continue;
 		}
-		steps->step[steps->count++] = (struct overlap_step){ .rank = part[i].rank,
+		steps->step[steps->count++] = (struct overlap_step){ .rank = rank,
 								     .number = part[i].number,
 								     .begin = from->begin,
 								     .first = (uint32_t)i,

@@ -212,6 +212,7 @@ static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 	begin(sheet, before);
 	add_figures(sheet, step_figures);
 	add_columns(sheet, behind);
+	grid_reserve(&sheet->grid, steps->count);
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct overlap_step *step = &steps->step[i];
 

@@ -30,6 +30,18 @@ static struct grid_cell *add(struct grid *grid, enum grid_kind kind)
 	return &grid->cell[grid->cells - 1];
 }
 
+void grid_reserve(struct grid *grid, size_t rows)
+{
+	size_t room = grid->cells + rows * grid->columns;
+
+	if (room > grid->room &&
+	    !PFW_GROWN(grid->cell, realloc(grid->cell, room * sizeof(*grid->cell)))) {
+		grid->room = room;
+		pfw_grow_populate(grid->cell + grid->cells,
+				  (room - grid->cells) * sizeof(*grid->cell));
+	}
+}
+
 void grid_none(struct grid *grid)
 {
 	add(grid, GRID_NONE);

@@ -71,6 +71,9 @@ struct grid {
 	struct grid_cell nowhere; /* which is then this one */
 };
 
+/* Make room for so many rows, if there is memory. */
+void grid_reserve(struct grid *grid, size_t rows);
+
 /* Add the next cell; a row has `columns` cells.  Texts are copied; NULL is GRID_NONE.
  * Thread: one at a time for one grid, as all here. */
 void grid_none(struct grid *grid);

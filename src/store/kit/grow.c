@@ -1,6 +1,7 @@
 /* store/kit/grow.c - growable arrays; see grow.h. */
 #include "store/kit/grow.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -85,6 +86,20 @@ void pfw_grow_free(void *array, size_t room, size_t size)
 		free(array);
 	else
 		munmap(array, mapped_bytes(room, size));
+}
+
+void pfw_grow_populate(void *array, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE /* Linux 5.14 */
+	uintptr_t page = 4095, begin = ((uintptr_t)array + page) & ~page;
+	uintptr_t end = ((uintptr_t)array + bytes) & ~page;
+
+	if (end > begin)
+		(void)madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+#else
+	(void)array;
+	(void)bytes;
+#endif
 }
 
 void *pfw_grow_list(void *list, size_t count, size_t size)

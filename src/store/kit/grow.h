@@ -23,6 +23,10 @@ void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size);
 void *pfw_grow_mapped(void *array, size_t number, size_t *room, size_t size);
 void pfw_grow_free(void *array, size_t room, size_t size);
 
+/* Ask the system for the memory of an array that will be written: at once it takes half of the time of a fault for
+ * each page.  It may decline. */
+void pfw_grow_populate(void *array, size_t bytes);
+
 /* Reserve room for one more item of a list whose room is 8 or the next power of two.  NULL as
  * above. */
 void *pfw_grow_list(void *list, size_t count, size_t size);

@@ -318,10 +318,40 @@ static int read_last(struct pfw_overlap *overlap, struct pfw_varints *row)
 	return error;
 }
 
-int pfw_overlap_read_row(void *overlap, struct pfw_varints *row, bool last)
+/* Of a long trace a step with its cells takes 70 bytes, 4.4 for each cell. */
+#define CELL_BYTES 4u
+#define STEP_BYTES 64u
+
+/* Reserve room for the steps of a row at once: memory that is not used costs nothing, copies do. */
+static int reserve(struct pfw_overlap *overlap, size_t bytes)
 {
+	size_t cells = overlap->cells + bytes / CELL_BYTES;
+	size_t steps = overlap->steps + bytes / STEP_BYTES;
+
+	if (cells > overlap->cell_room) {
+		if (PFW_GROWN(overlap->cell,
+			      realloc(overlap->cell, cells * sizeof(*overlap->cell))))
+			return -ENOMEM;
+		overlap->cell_room = cells;
+		pfw_grow_populate(overlap->cell + overlap->cells,
+				  bytes / CELL_BYTES * sizeof(*overlap->cell));
+	}
+	if (steps > overlap->step_room) {
+		if (PFW_GROWN(overlap->step,
+			      realloc(overlap->step, steps * sizeof(*overlap->step))))
+			return -ENOMEM;
+		overlap->step_room = steps;
+	}
+	return 0;
+}
+
+int pfw_overlap_read_row(void *user, struct pfw_varints *row, bool last)
+{
+	struct pfw_overlap *overlap = user;
 	int error = last ? read_last(overlap, row) : 0;
 
+	if (!error && row->at < row->end)
+		error = reserve(overlap, (size_t)(row->end - row->at));
 	while (!error && row->at < row->end)
 		error = read_step(overlap, row);
 	return error;
