@@ -219,12 +219,6 @@ static int kind_of(PyObject *text)
 	return PFW_KIND_CPU_OP;
 }
 
-static void take_dim3(uint32_t *to, PyObject *value)
-{
-	if (PyArg_ParseTuple(value, "III:compute_event", &to[0], &to[1], &to[2]))
-		return;
-}
-
 static const char *take_text(struct made_texts *texts, PyObject *value)
 {
 	PyObject *made;
@@ -262,11 +256,11 @@ static void take_field(const struct field *field, char *to, PyObject *value,
 		*(const char **)to = take_text(texts, value);
 		break;
 	case DIM3:
-		if (PyTuple_Check(value))
-			take_dim3((uint32_t *)to, value);
+		if (!PyTuple_Check(value))
+			PyErr_SetNone(PyExc_TypeError);
 		else
-			PyErr_SetString(PyExc_TypeError,
-					"compute_event() grid and block are tuples of three");
+			PyArg_ParseTuple(value, "III", (uint32_t *)to, (uint32_t *)to + 1,
+					 (uint32_t *)to + 2);
 		break;
 	}
 }
@@ -298,6 +292,24 @@ static bool take_phase(struct pfw_compute *compute, PyObject *value)
 	return !PyErr_Occurred();
 }
 
+/* Python's own messages say neither which argument it was nor its value. */
+static void say_wanted(const struct field *field, PyObject *value)
+{
+	static const char *const wanted[] = { [I32] = "an int",	  [U32] = "an int from 0 on",
+					      [I64] = "an int",	  [U64] = "an int from 0 on",
+					      [F64] = "a number", [DIM3] = "three ints from 0 on",
+					      [TEXT] = "a str",	  [KIND] = "a kind" };
+	PyObject *type = PyErr_Occurred();
+
+	if (field->type == KIND || !type)
+		return;
+	Py_INCREF(type);
+	PyErr_Clear();
+	PyErr_Format(type, "compute_event(%s=%R): want %s", field->word, value,
+		     wanted[field->type]);
+	Py_DECREF(type);
+}
+
 static bool take_keyword(struct pfw_compute *compute, PyObject *word, PyObject *value,
 			 struct made_texts *texts)
 {
@@ -313,6 +325,7 @@ static bool take_keyword(struct pfw_compute *compute, PyObject *word, PyObject *
 		return true;
 	take_field(field, (char *)compute + field->offset, value, texts);
 	compute->fields |= field->bit;
+	say_wanted(field, value);
 	return !PyErr_Occurred();
 }
 

@@ -43,8 +43,8 @@ _LATER = {**dict.fromkeys(("Segment", "Stats"), "_figures"), **dict.fromkeys(("L
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name == "plot":
-        return importlib.import_module("pfw.plot")
+    if name in ("compat", "plot", "torch"):
+        return importlib.import_module(f"pfw.{name}")
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"pfw.{_LATER[name]}"), name)

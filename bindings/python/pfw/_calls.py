@@ -156,5 +156,10 @@ def trace_calls(include: str | Iterable[str] | None = None, *, min_us: float = 0
     :returns: a context manager; its ``stop()`` ends it.  Where another profiler is at work one line on
         standard error says so, and nothing is traced.
     """
-    words = (include,) if isinstance(include, str) else tuple(include or ())
+    try:
+        words = (include,) if isinstance(include, str) else tuple(include or ())
+    except TypeError:
+        raise TypeError(f"trace_calls(include={include!r}): want a name or a glob, or several") from None
+    if not isinstance(min_us, (int, float)):
+        raise TypeError(f"trace_calls(min_us={min_us!r}): want a number of microseconds")
     return TraceCalls(words, min_us)._begin()

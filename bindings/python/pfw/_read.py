@@ -293,6 +293,8 @@ def _given(paths: Any) -> list[bytes]:
         given = [os.fsencode(one) for one in ([paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths)]
     except TypeError:
         raise TypeError(f"paths={paths!r}: want a path, or several: str, bytes or os.PathLike") from None
+    if not given and not isinstance(paths, tuple):  # (), the default, is the newest run here
+        raise ValueError(f"paths={paths!r}: there is no path in it")
     for one in given:
         if b"\0" in one:
             raise ValueError(f"{os.fsdecode(one)!r}: no path has a null character")

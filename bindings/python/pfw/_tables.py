@@ -306,8 +306,10 @@ def summary(paths: Any = (), **options: Any) -> Run:
     :param options: ``ranks``, ``all_runs``, ``jobs``.
     :raises ValueError: the traces cannot be read.
     """
-    whole = overlap(paths, **options)
-    rows = whole.rows()
+    try:
+        rows = overlap(paths, **options).rows()
+    except ValueError as error:
+        raise ValueError(str(error).replace("overlap: ", "summary: ", 1)) from None
     lines, problems = _own_lines(paths, options)
     begun = [line for line in lines if line["name"] == "process"]
     ended = [line for line in lines if line["name"] == "end"]

@@ -57,9 +57,17 @@ def test_wrong_use_says_so(call):
 @pytest.mark.parametrize("call, said", [
     ("event('a', 1.5, 2)", "event(ts_ns=1.5): want nanoseconds"), ("event('a', 1, -2)", "event(dur_ns=-2): want nano"),
     ("counter('loss', 'x')", "counter('loss', value='x'): want a number"),
+    ("compute_event('k', 1, 2, stream='a')", "compute_event(stream='a'): want an int from 0 on"),
+    ("compute_event('k', 1, 2, grid=(1, 2))", "compute_event(grid=(1, 2)): want three ints"),
+    ("compute_event('k', 1, 2, grid=3)", "compute_event(grid=3): want three ints"),
+    ("compute_event('k', 1, 2, stack=3)", "compute_event(stack=3): want a str"),
+    ("trace_calls(include=5)", "trace_calls(include=5): want a name"),
+    ("trace_calls('x', min_us='a')", "trace_calls(min_us='a'): want a number of microseconds"),
+    ("read([])", "paths=[]: there is no path"), ("table([]).rows()", "paths=[]: there is no path"),
+    ("summary('none')", "summary: none: there is no such file"),
     ("counter('queue', length='x')", "counter('queue', length='x'): want a number")])
 def test_wrong_values_are_named(call, said):
-    with pytest.raises((TypeError, OverflowError)) as error:
+    with pytest.raises((TypeError, OverflowError, ValueError)) as error:
         eval(f"pfw.{call}", {"pfw": pfw})
     assert said in str(error.value)
 
