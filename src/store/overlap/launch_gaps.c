@@ -274,8 +274,9 @@ static inline int add_to_table(struct pfw_gap_table *table, const struct pfw_gap
 		return 0;
 	if (PFW_REACH_MAPPED(table->cell, number, table->room))
 		return -ENOMEM;
-	if (number >= table->cells)
-		table->cells = number + 1;
+	/* A page that is read before it is written takes two faults. */
+	while (number >= table->cells)
+		table->cell[table->cells++] = (struct pfw_gap_cell){ 0 };
 	table->ends++;
 	cell = &table->cell[number];
 	if (is_call && (!cell->call_ns || ~cell->call_ns > end->ns))

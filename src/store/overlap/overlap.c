@@ -270,27 +270,36 @@ static inline void turn_first(struct edges *edges)
 	sort_first(edges->next, ns, active);
 }
 
+/* Add the time of the current set until then. */
+static inline void add_time(struct pfw_overlap *overlap, int64_t *now_ns, unsigned set,
+			    int64_t at_ns, int64_t until_ns)
+{
+	int64_t ns = pfw_saturate_sub(until_ns, at_ns);
+
+	pfw_saturate_sum(&overlap->sweep->set_ns[set], ns);
+	if (now_ns)
+		pfw_saturate_sum(&now_ns[set], ns);
+	if (overlap->tell && ns)
+		overlap->tell(overlap->user, at_ns, until_ns, set);
+}
+
 /* Add up the times of the sets until then, without a step or a mark between. */
 static void sweep_sets(struct pfw_overlap *overlap, struct edges *edges, int64_t until_ns)
 {
-	int64_t *set_ns = overlap->sweep->set_ns, at_ns = overlap->at_ns;
 	int64_t *now_ns = overlap->stepping ? overlap->sweep->now_ns : NULL;
+	int64_t at_ns = overlap->at_ns, ns;
 
-	do {
-		const struct edge *first = &edges->next[0];
-		int64_t next = first->ns < until_ns ? first->ns : until_ns;
-		int64_t ns = pfw_saturate_sub(next, at_ns);
-
-		pfw_saturate_sum(&set_ns[edges->set], ns);
-		if (now_ns)
-			pfw_saturate_sum(&now_ns[edges->set], ns);
-		if (overlap->tell)
-			overlap->tell(overlap->user, at_ns, next, edges->set);
-		while (first->ns == next && next < INT64_MAX)
-			turn_first(edges);
-		at_ns = next;
-	} while (at_ns != until_ns);
-	overlap->at_ns = at_ns;
+	while ((ns = edges->next[0].ns) < until_ns) {
+		/* Several edges may be at one time. */
+		if (ns != at_ns)
+			add_time(overlap, now_ns, edges->set, at_ns, ns);
+		at_ns = ns;
+		turn_first(edges);
+	}
+	add_time(overlap, now_ns, edges->set, at_ns, until_ns);
+	while (edges->next[0].ns == until_ns && until_ns < INT64_MAX)
+		turn_first(edges);
+	overlap->at_ns = until_ns;
 }
 
 static int sweep(struct pfw_overlap *overlap, int64_t until_ns)

@@ -193,14 +193,29 @@ static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *blo
 
 /* ---- blocks ---- */
 
+/* Write to the pages of rows that are new: one that is read before takes two faults. */
+static int touch_rows(struct pfw_patterns *patterns, size_t first)
+{
+	if (first < patterns->rows &&
+	    PFW_REACH_MAPPED(patterns->use, patterns->rows - 1, patterns->use_room))
+		return -ENOMEM;
+	for (size_t i = first; i < patterns->rows; i++) {
+		patterns->row[i].figure[0] = 0;
+		patterns->use[i].process = 0;
+	}
+	return 0;
+}
+
 /* Operations get rows instead of names, and numbers of processes. */
 static int number_ops(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
 {
 	struct pfw_pattern_ops *ops = &block->ops;
+	size_t rows = patterns->rows;
 	int64_t process;
 
 	if (PFW_REACH(block->row, block->names.count, block->row_room) ||
-	    pfw_patterns_map(patterns, rank, &block->names, block->row))
+	    pfw_patterns_map(patterns, rank, &block->names, block->row) ||
+	    touch_rows(patterns, rows))
 		return -ENOMEM;
 	if (!ops->count)
 		return 0;
