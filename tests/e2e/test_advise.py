@@ -161,6 +161,8 @@ def test_slow_worker(tmp_path):
             for step in range(12):
                 trace.add("read", "POSIX", 2 * MS + step * 140 * MS, (50 if worker == slow else 5) * MS,
                           {"fname": "/data/x", "fd": 3, "ret": 1 << 20, "count": 1 << 20})
+                trace.add("read", "POSIX", 60 * MS + step * 140 * MS, (70 if worker == 3 else 1) * MS,
+                          {"fname": "pipe:[7]", "fd": 4, "ret": 8, "count": 8}) # the worker waits for work
             trace.write(directory / f"t-pid{500 + worker}.pfw")
         return rows(directory)[0]
     found = working(2)

@@ -446,10 +446,11 @@ def test_waiting_for_a_loader_is_no_compute(tmp_path):
     trace.add("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "PP", 0, 8_000, {"device": 0})
     trace.add("aten::copy_", "PP", 1_000, 1_000, {"device": 0})
     trace.add("aten::mm", "PP", 8_000, 2_000, {"device": 0})
+    trace.add("ProfilerStep#0", "PP", 0, 20_000, {"device": 0})
     path = trace.write(tmp_path / "t.pfw")
     for options in ((), ("--group-by", "cat,name"), ("--no-index",)):
         head = table(path, *options).stdout.splitlines()[0]
-        assert head == "Wall 10.000us; compute took 3.000us (30.0%), loading 7.000us (70.0%)", options
+        assert head == "Wall 20.000us; compute took 3.000us (15.0%), loading 7.000us (35.0%)", options
 
 
 def test_text_of_io(tmp_path):

@@ -100,7 +100,7 @@ static const struct question first[] = {
 };
 
 static const struct question more[] = {
-	{ &cli_table, { "--group-by=process" }, loads },
+	{ &cli_table, { "--group-by=process", "--fname=/*" }, loads },
 	{ &cli_table, { "--group-by=name,line", "--fname=/*", "--row-limit=500" }, has_lines },
 	{ &cli_counters, { "--cat=COUNTER", "--name=page faults" }, has_counters },
 	{ &cli_counters, { "--cat=COUNTER", "--name=memory", "--since=50%" }, has_counters },

@@ -243,14 +243,20 @@ static int take_line(const struct row *row, const char *name)
 	return 0;
 }
 
-/* A worker: a process that its parent forked. */
+/* A worker: a process that its parent forked; if some are known to be a DataLoader's, only those. */
 static int take_process(const struct row *row, const char *name)
 {
 	struct advice *advice = row->advice;
 	int64_t ns = whole_of(row, C_total, 0);
+	bool loader = strstr(name, "DataLoader worker ");
 
-	if (!strstr(name, " worker "))
+	if (!strstr(name, " worker ") || (advice->loaders && !loader))
 		return 0;
+	if (loader && !advice->loaders) {
+		advice->loaders = true;
+		advice->workers = 0;
+		advice->top_worker_ns = 0;
+	}
 	if (ns > advice->top_worker_ns) {
 		advice->top_worker_ns = ns;
 		snprintf(advice->top_worker, sizeof(advice->top_worker), "%s", name);

@@ -85,6 +85,7 @@ struct advice {
 	} * line;
 	size_t lines, line_room;
 	size_t ranks, rank_room, steps, step_room, workers, worker_room;
+	bool loaders; /* the workers are those of DataLoaders: no other that a process has forked */
 	/* Memory of a process in the second half of the time; the last quarter tells if it grew. */
 	struct advice_growth {
 		int64_t rank, pid, least, mean, last;

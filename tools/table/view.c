@@ -261,8 +261,8 @@ static int make_view(struct table_view *view, struct table *table,
 		       : 0;
 }
 
-/* Of a view of compute by name, the time in which the program waits for its DataLoader. */
-static double loading_us(const struct table_view *view)
+/* Of a view of compute by name, the time in rows whose names begin so. */
+static double self_us_of(const struct table_view *view, const char *begin)
 {
 	const struct table_options *options = view->options;
 	double us = 0;
@@ -276,7 +276,7 @@ static double loading_us(const struct table_view *view)
 		struct pfw_slice name;
 
 		name.at = table_text(view->row[i], n, &name.bytes);
-		if (pfw_slice_begins(&name, PFW_LOADER_NAME))
+		if (pfw_slice_begins(&name, begin))
 			us += (double)view->row[i]->sums.self_ns / 1000.0;
 	}
 	return us;
@@ -295,9 +295,11 @@ static void put_head(FILE *out, const struct table *table, const struct table_vi
 	fprintf(out, "Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
 		bool io = view[i].section == PFW_TABLE_IO;
-		double loading_ns = loading_us(&view[i]) * 1000;
+		double loading_ns = self_us_of(&view[i], PFW_LOADER_NAME) * 1000;
 		double self_ns = view[i].self_us * 1000 - loading_ns;
 
+		/* What lies in no operator of a step is the rest of it, whatever the program does then. */
+		self_ns -= self_us_of(&view[i], "ProfilerStep") * 1000;
 		for (unsigned k = 0; io && k < TABLE_APART; k++)
 			self_ns -= (double)table->apart_ns[k];
 		self_ns = fmax(self_ns, 0);
