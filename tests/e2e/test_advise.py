@@ -169,6 +169,15 @@ def test_slow_worker(tmp_path):
     assert found["rule"] == "slow_worker" and "502 worker 2 of 100" in found["finding"]
     found = working(9)
     assert found["rule"] == "loader" and "4 processes were forked" in found["finding"]
+    # One of them is known to be the loader's: what the others do makes no step wait.
+    one = next(path for path in (tmp_path / "t2").glob("*.pfw") if "-pid50" not in path.name)
+    begun = next(line for line in map(json.loads, one.read_text().splitlines()) if line["cat"] == "PP")
+    with open(one, "a", encoding="utf-8") as file:
+        print(json.dumps({"id": 10**6, "name": "DataLoader worker", "cat": "pfw", "pid": begun["pid"], "tid": begun["tid"],
+                          "ts": begun["ts"], "ph": "i", "args": {"kind": "annotation", "pid": 500, "number": 0}},
+                         separators=(",", ":")), file=file)
+    found = rows(tmp_path / "t2")[0]
+    assert found["rule"] == "loader" and "1 process was forked" in found["finding"]
 
 
 # ---- problems planted in a program that runs ----
