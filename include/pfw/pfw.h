@@ -272,7 +272,7 @@ enum pfw_action {
 	PFW_ACTION_NONE,
 	PFW_ACTION_WARMUP,
 	PFW_ACTION_RECORD,
-	PFW_ACTION_RECORD_AND_SAVE, /* the last active step of a cycle */
+	PFW_ACTION_RECORD_AND_SAVE /* the last active step of a cycle */
 };
 
 /* Return what a schedule does in a step, counted from 0; NONE if the schedule is not valid.  The
@@ -353,8 +353,12 @@ struct pfw_stats {
 	char path[4096];      /* the trace, or "" while there is none */
 };
 
+/* In C++ the function hides the constructor of the structure, as stat() does. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 /* Fill *stats.  The numbers are at most PFW_FLUSH_MS old.  Return 0 or -EINVAL. */
 PFW_API int pfw_stats(struct pfw_stats *stats);
+#pragma GCC diagnostic pop
 
 /* The version of the library, "0.1.0"; NULL if there is none (PFW_OPTIONAL). */
 PFW_API const char *pfw_version(void);

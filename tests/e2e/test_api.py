@@ -395,6 +395,15 @@ def test_natural_cmake(tmp_path, installed):
     check_it_records(tmp_path, installed)
 
 
+@pytest.mark.parametrize("standard", ["c++98", "c++11", "c++20"])
+def test_cpp_with_strict_warnings(tmp_path, standard):
+    """Included with -I, where warnings of a header count."""
+    (tmp_path / "a.cc").write_text("#include <pfw/pfw.h>\n" + ("#include <pfw/read.h>\n" if standard != "c++98" else "") +
+                                   'int main() { PFW_SPAN("a"); { PFW_SPAN("b"); } return pfw_stats(0); }\n')
+    harness.run(["g++", f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion",
+                 "-Wold-style-cast", "-Werror", "-fsyntax-only", f"-I{harness.SOURCE / 'include'}", tmp_path / "a.cc"])
+
+
 READING = ["cc longest.c -lpfwread -o a", "cc longest.c $(pkg-config --cflags --libs pfwread) -o a",
            "g++ -fsyntax-only -Wall -Wextra -Wpedantic -Werror -include pfw/read.h -x c++ /dev/null && cc longest.c -lpfwread -o a",
            "cmake -S . -B b && cmake --build b && cp b/a a"]
