@@ -148,6 +148,19 @@ def test_flags_and_commands_by_name_or_number(tmp_path):
     assert (found[0]["/s"]["read_sequential"], found[0]["/s"]["read_unplaced"]) == (1, 1)
 
 
+def test_flags_in_an_index(tmp_path):
+    """What makes an index compares the flags of an open with the last ones."""
+    trace = Trace()
+    for flags in ("O_RDWR", "", 0o2001, "", "O_WRONLY|O_APPEND", "", "O_APPEND", 0, "O_APPEND|" + "O_SYNC|" * 9, "O_RDWR") * 3:
+        trace.call("open", fname="/f", fd=4, ret=4, flags=flags)
+        trace.call("write", fname="/f", fd=4, ret=7, count=7)
+    path = trace.write(tmp_path / "t.pfw")
+    lines = patterns("--no-index", path)
+    harness.run([PFW, "index", path])
+    assert patterns(path) == lines
+    assert by_file(lines)["/f"]["write_unplaced"] == 12
+
+
 def test_what_is_appended_has_no_place(tmp_path):
     """Each place that the kernel chooses; the figures of a real program, on whose file another one writes."""
     (tmp_path / "append.py").write_text("""if True:

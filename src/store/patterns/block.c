@@ -506,6 +506,7 @@ static NOT_INLINE bool appends(struct pfw_patterns_known *cell, const struct pfw
 {
 	struct pfw_slice key;
 	struct pfw_value flags;
+	bool append;
 
 	if (!cell->flags)
 		return false;
@@ -513,13 +514,13 @@ static NOT_INLINE bool appends(struct pfw_patterns_known *cell, const struct pfw
 	if (flags.text.bytes == cell->text_bytes && flags.type == PFW_VALUE_STRING &&
 	    pfw_hash_same(flags.text.at, cell->text, cell->text_bytes))
 		return cell->append;
-	cell->append = HAS_FLAG(entry, "flags", O_APPEND);
-	cell->text_bytes = 0;
+	append = HAS_FLAG(entry, "flags", O_APPEND);
 	if (flags.type == PFW_VALUE_STRING && flags.text.bytes <= sizeof(cell->text)) {
+		cell->append = append;
 		cell->text_bytes = (uint8_t)flags.text.bytes;
 		memcpy(cell->text, flags.text.at, flags.text.bytes);
 	}
-	return cell->append;
+	return append;
 }
 
 /* What a usual call does, as set_effect(): set fd, value, bytes and bits. */
@@ -535,7 +536,7 @@ static inline void set_usual(struct pfw_pattern_packed *op, const struct pfw_ent
 			op->bits |= PFW_PATTERN_BIT(.placed = 1);
 		if (last->moved)
 			op->bits |= PFW_PATTERN_BIT(.moved = 1);
-		op->bytes = last->moved ? (uint32_t)last->bytes : 0;
+		op->bytes = (uint32_t)last->bytes; /* 0 if they are not known */
 	} else if (op->role == PFW_ROLE_OPEN) {
 		if (appends(cell, entry))
 			op->bits |= PFW_PATTERN_BIT(.append = 1);
