@@ -201,6 +201,24 @@ def test_run_says_that_a_trace_was_cut_short(place):
     assert "nothing lost" not in result.stderr and "running" not in result.stderr
 
 
+CHILD_GOES_ON = """
+import glob, subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-I', '-S', '-c', "import os, sys; os.access('data', 0); sys.stdin.read()"],
+                         stdin=open('held'), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+while not any('"access"' in open(name).read() for name in glob.glob(f't-pid{child.pid}*')): time.sleep(0.01)
+"""
+
+
+def test_run_says_what_is_still_running(place):
+    environment = harness.clean_environment(PFW_SPOOL_DIR=str(place.spools), PFW_FLUSH_MS="5")
+    os.mkfifo(place.top / "held")
+    held = os.open(place.top / "held", os.O_RDWR)
+    result = harness.run([harness.PFW, "run", "-o", "t", "--", "/usr/bin/python3", "-I", "-S", "-c", CHILD_GOES_ON],
+                         environment, place.top)
+    os.close(held)
+    assert "(1 still running, not counted)" in result.stderr and "nothing lost" in result.stderr
+
+
 def test_file_size_limit(place):
     """RLIMIT_FSIZE: no SIGXFSZ from the tracer's files, neither trace nor spool."""
     result = place.run("limit", 1 << 20, "writes", "data", MANY, "print", "out",

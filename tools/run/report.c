@@ -75,13 +75,15 @@ static void adopt_killed(struct sums *sums)
 
 /* ---- traces ---- */
 
-/* Whether the process of a trace is known to be dead. */
+/* Whether the process of a trace is known to be dead, here and in containers below. */
 static bool is_dead(const struct pfw_trace *trace)
 {
 	char boot[sizeof(trace->boot)];
+	pid_t pid = (pid_t)trace->pid;
 
 	pfw_proc_boot_id(boot, sizeof(boot));
-	return boot[0] && !strcmp(boot, trace->boot) && !pfw_proc_alive((pid_t)trace->pid, 0);
+	return boot[0] && !strcmp(boot, trace->boot) && !pfw_proc_alive(pid, 0) &&
+	       !pfw_proc_alive_inside(pid, 0, 0);
 }
 
 /* Add a trace as number n if it belongs to this run; return whether it does. */
