@@ -255,11 +255,9 @@ static void release(struct compare *compare)
 
 static int judge(struct compare *compare)
 {
-	int error = compare_sort_rows(compare), failed = 0;
+	int error = compare_sort_rows(compare) ?: compare_judge(compare) ?: compare_print(compare);
+	int failed = 0;
 
-	error = error ?: compare_judge(compare);
-
-	error = error ?: compare_print(compare);
 	if (error)
 		return survey_end(&compare->survey, error);
 	for (size_t i = 0; i < compare->rows; i++)

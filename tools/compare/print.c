@@ -69,7 +69,7 @@ static size_t make_columns(const struct compare *compare, struct grid_column *co
 		{ "p", "p", GRID_NUMBER, ALWAYS },
 		{ "significant", "Significant", GRID_YES, ALWAYS },
 	};
-	bool runs = compare->side[0].runs > 1 || compare->side[1].runs > 1;
+	bool runs = compare->several;
 	bool beside = compare->has_together;
 	const bool shown[] = {
 		[ALWAYS] = true, [ALONE] = runs || !beside, [BESIDE] = beside, [RUNS] = runs
@@ -239,17 +239,10 @@ static void print_wall(const struct compare *compare, FILE *out)
 	fprintf(out, ", B %s", cli_time(llround(b)));
 	if (a > 0)
 		fprintf(out, " (%+.1f%%)", 100 * (b - a) / a);
-	fputs(compare->side[0].runs > 1 || compare->side[1].runs > 1 ? ", the mean of the runs\n\n"
-								     : "\n\n",
-	      out);
+	fputs(compare->several ? ", the mean of the runs\n\n" : "\n\n", out);
 }
 
 /* ---- summary ---- */
-
-static void put_mean(struct grid *grid, double ns)
-{
-	grid_maybe(grid, GRID_NS, !isnan(ns), isnan(ns) ? 0 : llround(ns));
-}
 
 /* A row for programs. */
 static void print_all(const struct compare *compare, FILE *out, size_t significant)
@@ -264,8 +257,8 @@ static void print_all(const struct compare *compare, FILE *out, size_t significa
 
 	GRID_PUT(&grid, compare->side[0].runs, compare->side[1].runs, compare->rows,
 		 compare->tested, significant);
-	put_mean(&grid, wall_ns(&compare->side[0]));
-	put_mean(&grid, wall_ns(&compare->side[1]));
+	put_ns(&grid, wall_ns(&compare->side[0]));
+	put_ns(&grid, wall_ns(&compare->side[1]));
 	grid_number(&grid, GRID_SIX, compare->has_together ? percent(compare->together) : NAN);
 	grid_print(&grid, out, CLI_NDJSON, "all");
 	grid_release(&grid);
@@ -290,9 +283,9 @@ static void print_summary(const struct compare *compare, FILE *out)
 		fputs(lines, out);
 		fit_words(out, 0, 0, "The middle row changed by %+.1f %%%s.",
 			  percent(compare->together),
-			  compare->side[0].runs == 1 && compare->side[1].runs == 1
-				  ? ", which one run a side cannot tell from a slow machine"
-				  : "");
+			  compare->several
+				  ? ""
+				  : ", which one run a side cannot tell from a slow machine");
 	}
 }
 

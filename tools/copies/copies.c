@@ -125,7 +125,7 @@ static int end_copies(struct copies *copies, int status)
 
 /* ---- the fold ---- */
 
-static bool want(void *user, size_t file, const struct pfw_block *block)
+bool copies_want(void *user, size_t file, const struct pfw_block *block)
 {
 	(void)user;
 	(void)file;
@@ -193,7 +193,7 @@ static int copy_all(struct copies *copies, struct survey_input *input)
 {
 	const struct survey_fold fold = { .user = copies,
 					  .select = copies->select,
-					  .want = want,
+					  .want = copies_want,
 					  .result_bytes = sizeof(struct pfw_buffer),
 					  .work = work,
 					  .done = done,

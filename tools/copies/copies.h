@@ -51,6 +51,9 @@ int copies_check(const struct copies *copies);
  * it is at most CLI_PROBLEMS, else there is nothing. */
 int copies_write(struct copies *copies, struct survey_input *input);
 
+/* Every block, for survey_fold's want().  Thread: any. */
+bool copies_want(void *user, size_t file, const struct pfw_block *block);
+
 /* block.c: append what becomes of a block of a file.  `mark` is that of a SORTED block.  0, -ENOMEM,
  * -ENOENT without a library to compress with, or another -errno.  Thread: that of `worker`. */
 int copies_block(const struct copies *copies, unsigned worker, enum copies_form form,

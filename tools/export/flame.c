@@ -4,7 +4,6 @@
  * and fits the picture to the window.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

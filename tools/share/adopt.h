@@ -2,7 +2,6 @@
 #pragma once
 
 #include <limits.h>
-#include <stdbool.h>
 
 #include "store/recover/recover.h"
 #include "store/traces/paths.h"

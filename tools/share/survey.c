@@ -335,9 +335,8 @@ static int keep_problem(void *user, const struct pfw_scan_problem *problem)
 
 int survey_keep_problems(struct survey *survey, const char *path, struct pfw_index *index)
 {
-	struct keeping keeping = { .survey = survey, .path = path };
-
-	return pfw_index_problems(index, &keeping, keep_problem);
+	return pfw_index_problems(index, &(struct keeping){ .survey = survey, .path = path },
+				  keep_problem);
 }
 
 void survey_tell_problems(struct survey *survey)

@@ -1,6 +1,5 @@
 /* tools/symbolize/modules.c - finds the file of a module, and checks that it is what ran. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -297,21 +297,13 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 	return error;
 }
 
-static bool want(void *user, size_t file, const struct pfw_block *block)
-{
-	(void)user;
-	(void)file;
-	(void)block;
-	return true;
-}
-
 /* Lines `module` come before the stacks, but threads read blocks in any order.  Input that can be
  * read only once is read by one thread. */
 static int read_modules(struct symbolize *symbolize, struct survey_input *input)
 {
 	const struct survey_fold fold = { .user = symbolize,
 					  .select = &symbolize->select,
-					  .want = want,
+					  .want = copies_want,
 					  .work = work,
 					  .again = true };
 	struct survey *survey = &symbolize->survey;

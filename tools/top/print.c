@@ -1,10 +1,10 @@
 /* tools/top/print.c - the tables of `pfw top`. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/base/order.h"
 #include "top/top.h"
 #include "ui/grid.h"
 
@@ -30,27 +30,27 @@ static bool measured(const struct top *top)
 	return top->looks > 1 && top->length_ns > 0;
 }
 
+static int64_t positive(int64_t number)
+{
+	return number > 0 ? number : 0;
+}
+
 static double per_second(const struct top *top, int64_t number)
 {
-	return (double)(number > 0 ? number : 0) * 1e9 / (double)top->length_ns;
+	return (double)positive(number) * 1e9 / (double)top->length_ns;
 }
 
 /* ---- rows ---- */
-
-static int compare_numbers(int64_t a, int64_t b)
-{
-	return (a < b) - (a > b);
-}
 
 static int compare_sums(enum top_sort sort, const struct top_sums *a, const struct top_sums *b)
 {
 	switch (sort) {
 	case TOP_CALLS:
-		return compare_numbers(a->calls, b->calls);
+		return PFW_ORDER(b->calls, a->calls);
 	case TOP_BYTES:
-		return compare_numbers(a->bytes, b->bytes);
+		return PFW_ORDER(b->bytes, a->bytes);
 	case TOP_TIME:
-		return compare_numbers(a->ns, b->ns);
+		return PFW_ORDER(b->ns, a->ns);
 	default:
 		return 0;
 	}
@@ -60,10 +60,9 @@ static int compare_rows(const void *a, const void *b, void *user)
 {
 	const enum top_sort *sort = user;
 	const struct row *x = a, *y = b;
-	int order = compare_sums(*sort, &x->now, &y->now);
 
-	order = order ?: compare_sums(*sort, &x->total, &y->total);
-	return order ? order : strcmp(x->name->text, y->name->text);
+	return compare_sums(*sort, &x->now, &y->now) ?: compare_sums(*sort, &x->total, &y->total)
+		       ?: strcmp(x->name->text, y->name->text);
 }
 
 static int compare_processes(const void *a, const void *b, void *user)
@@ -71,9 +70,8 @@ static int compare_processes(const void *a, const void *b, void *user)
 	const enum top_sort *sort = user;
 	const struct top_process *x = *(struct top_process *const *)a,
 				 *y = *(struct top_process *const *)b;
-	int order = compare_sums(*sort, &x->now, &y->now);
 
-	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
+	return compare_sums(*sort, &x->now, &y->now) ?: PFW_ORDER(x->pid, y->pid);
 }
 
 static bool is_row(const struct row *row)
@@ -111,11 +109,6 @@ static struct row *rows_of(const struct top *top, const struct top_tally *now,
 }
 
 /* ---- cells ---- */
-
-static int64_t positive(int64_t number)
-{
-	return number > 0 ? number : 0;
-}
 
 static void put_sums(struct grid *grid, const struct top *top, const struct top_sums *now)
 {

@@ -14,7 +14,6 @@
 
 #include "common/format/clock.h"
 #include "top/top.h"
-#include "ui/progress.h"
 
 #define ENTER "\033[?1049h\033[?25l\033[?7l" /* another screen, no cursor, no wrapping */
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"

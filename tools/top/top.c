@@ -11,7 +11,6 @@
 #include "store/gzip/member.h"
 #include "ui/fit.h"
 #include "ui/interrupt.h"
-#include "ui/progress.h"
 
 #define INTERVAL_LEAST 0.1
 #define INTERVAL_MOST 3600.0

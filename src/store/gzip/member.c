@@ -230,9 +230,7 @@ void pfw_unzip_free(struct pfw_unzip *unzip)
 
 size_t pfw_unzip_bytes(const void *member, size_t member_bytes)
 {
-	const unsigned char *end = (const unsigned char *)member + member_bytes;
-
-	return (size_t)pfw_le_get(end - 4, 4);
+	return (size_t)pfw_le_get((const unsigned char *)member + member_bytes - 4, 4);
 }
 
 int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,

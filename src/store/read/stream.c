@@ -60,6 +60,7 @@ static int tell_input(struct pfw_stream *stream, int error, bool cut, struct pfw
 static int put_back(struct pfw_stream *stream, struct pfw_buffer *text, size_t begin)
 {
 	size_t bytes = text->bytes - begin;
+
 	stream->rest.bytes = 0;
 	text->bytes = begin;
 	return pfw_buffer_add(&stream->rest, text->data + begin, bytes);
@@ -158,6 +159,7 @@ int pfw_stream_read(struct pfw_stream *stream, struct pfw_buffer *text, size_t w
 		return error;
 	for (;;) {
 		size_t have = text->bytes - begin;
+		ssize_t got;
 		char *first;
 
 		/* Whole lines up to here, or, if there is none, the one line that goes on. */
@@ -178,12 +180,9 @@ int pfw_stream_read(struct pfw_stream *stream, struct pfw_buffer *text, size_t w
 			have = 0;
 		}
 		looked = have < want ? begin : text->bytes;
-		{
-			ssize_t got = read_more(stream, text, have < want ? want - have : PIECE);
-
-			if (got <= 0)
-				return finish(stream, text, begin, (int)got, problems);
-		}
+		got = read_more(stream, text, have < want ? want - have : PIECE);
+		if (got <= 0)
+			return finish(stream, text, begin, (int)got, problems);
 	}
 }
 

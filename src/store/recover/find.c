@@ -260,7 +260,6 @@ int pfw_recover_find_in(const struct pfw_spool_places *dirs, const char *trace_o
 int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const char *run_or_null,
 		     int (*each)(const char *spool_path, void *user), void *user)
 {
-	const struct pfw_spool_places in = { .dir = dirs };
-
-	return pfw_recover_find_in(&in, trace_or_null, run_or_null, each, user);
+	return pfw_recover_find_in(&(struct pfw_spool_places){ .dir = dirs }, trace_or_null,
+				   run_or_null, each, user);
 }

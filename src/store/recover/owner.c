@@ -1,7 +1,6 @@
 /* store/recover/owner.c - whose a spool and a trace are, whether the process lives; see owner.h. */
 #include "store/recover/owner.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -19,7 +19,6 @@
 struct pfw_expr;
 struct pfw_expr_facts;
 struct pfw_fname_hashes;
-struct pfw_expr_state;
 struct pfw_steps;
 
 enum pfw_select_option {

@@ -39,13 +39,6 @@ static bool times_may(const struct pfw_select *select, const struct pfw_select_w
 			 longest >= select->min_dur_ns);
 }
 
-static int by_place(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return PFW_ORDER(x, y);
-}
-
 bool pfw_select_ranks_block(const struct pfw_select *select, size_t file,
 			    const struct pfw_block *block)
 {
@@ -54,7 +47,8 @@ bool pfw_select_ranks_block(const struct pfw_select *select, size_t file,
 
 	return select->window[file].wanted &&
 	       !(others && others->count &&
-		 bsearch(&block->at, others->at, others->count, sizeof(*others->at), by_place));
+		 bsearch(&block->at, others->at, others->count, sizeof(*others->at),
+			 pfw_order_i64)); /* offsets in a file */
 }
 
 bool pfw_select_where_may(const struct pfw_select *select, const struct pfw_expr_facts *facts)

@@ -13,11 +13,6 @@
 #include "store/line/args.h"
 #include "store/traces/traces.h"
 
-/* A partial of so many bytes may have as many processes as a file of that length: see
- * processes.c. */
-#define PROCESS_BYTES 16u
-#define PROCESSES_LEAST 64u
-
 /* A partial that is read. */
 struct adding {
 	struct pfw_traces *traces;
@@ -126,7 +121,7 @@ int pfw_partials_add(struct pfw_traces *traces, size_t *room, const char *path, 
 
 	if (error)
 		return error;
-	adding.most = PROCESSES_LEAST + adding.partial.bytes / PROCESS_BYTES;
+	adding.most = pfw_processes_most(adding.partial.bytes);
 	while (!error && (result = pfw_partial_next(&adding.partial, &unit)) > 0)
 		error = add_unit(&adding, &unit);
 	error = error ?: result;

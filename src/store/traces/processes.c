@@ -16,10 +16,6 @@
 /* Set in numbers that are made of a file and a pid. */
 #define NO_LINE (1ull << 63)
 
-/* No `process` line of a real program takes fewer bytes, compressed. */
-#define PROCESS_BYTES 16u
-#define PROCESSES_LEAST 64u
-
 /* The `process` lines of one file. */
 struct found {
 	struct pfw_trace *head;
@@ -137,14 +133,12 @@ static struct pfw_processes *make(struct found *found)
 
 struct pfw_processes *pfw_processes_of(struct pfw_trace *head, size_t count)
 {
-	struct found found = { .head = head, .count = count };
-
-	return make(&found);
+	return make(&(struct found){ .head = head, .count = count });
 }
 
 int pfw_processes_read(struct pfw_trace_file *file)
 {
-	struct found found = { .most = PROCESSES_LEAST + file->head.bytes / PROCESS_BYTES };
+	struct found found = { .most = pfw_processes_most(file->head.bytes) };
 	bool compacted, too_many;
 	int error;
 

@@ -33,6 +33,13 @@ struct pfw_processes {
 	size_t users;	/* files of the traces that refer to it */
 };
 
+/* How many processes a file or partial of that size may have: no `process` line of a real program
+ * takes fewer than 16 bytes, compressed. */
+static inline uint64_t pfw_processes_most(uint64_t bytes)
+{
+	return 64 + bytes / 16;
+}
+
 /* Read the `process` lines of a file whose head is known: file->processes, which may be NULL.  A
  * file that cannot be read has no processes.  0 or -ENOMEM.  Thread: any, as all here. */
 int pfw_processes_read(struct pfw_trace_file *file);

@@ -6,9 +6,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct pfw_entry;
 struct pfw_traces;
