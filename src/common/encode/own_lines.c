@@ -238,11 +238,6 @@ char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_head
 
 #define LOOKS_MAX 64 /* tries to read figures that change */
 
-static uint64_t load(const _Atomic uint64_t *figure)
-{
-	return atomic_load_explicit(figure, memory_order_relaxed);
-}
-
 bool pfw_summed_since(const struct pfw_sum *sum, const struct pfw_sum_figures *known,
 		      struct pfw_sum_news *news)
 {
@@ -253,12 +248,12 @@ bool pfw_summed_since(const struct pfw_sum *sum, const struct pfw_sum_figures *k
 	do {
 		turn = atomic_load_explicit(&sum->turn, memory_order_acquire);
 		now = &sum->now[turn & 1];
-		news->count = load(&now->count) - load(&known->count);
-		news->failed = load(&now->failed) - load(&known->failed);
-		news->ticks = load(&now->ticks) - load(&known->ticks);
-		news->bytes = load(&now->bytes) - load(&known->bytes);
+		news->count = count_of(&now->count) - count_of(&known->count);
+		news->failed = count_of(&now->failed) - count_of(&known->failed);
+		news->ticks = count_of(&now->ticks) - count_of(&known->ticks);
+		news->bytes = count_of(&now->bytes) - count_of(&known->bytes);
 		atomic_thread_fence(memory_order_acquire);
-	} while (load(&sum->turn) != turn && ++looks < LOOKS_MAX);
+	} while (count_of(&sum->turn) != turn && ++looks < LOOKS_MAX);
 	return looks < LOOKS_MAX && news->count;
 }
 

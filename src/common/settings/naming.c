@@ -219,17 +219,9 @@ static void make_absolute(struct pfw_text *out, const char *cwd)
 }
 
 /* Length of a trace's suffix at the end of a path; 0 = none. */
-static size_t suffix_bytes(const char *path, size_t bytes)
+static size_t suffix_bytes(const char *path)
 {
-	static const char *const suffixes[] = { ".pfw.gz", ".pfw" };
-
-	for (size_t i = 0; i < PFW_ARRAY_LEN(suffixes); i++) {
-		size_t n = strlen(suffixes[i]);
-
-		if (bytes >= n && memcmp(path + bytes - n, suffixes[i], n) == 0)
-			return n;
-	}
-	return 0;
+	return pfw_text_ends(path, ".pfw.gz") ? 7 : pfw_text_ends(path, ".pfw") ? 4 : 0;
 }
 
 /* Append "trace" to a base that names a directory ("out/", ".", ".."). */
@@ -276,7 +268,7 @@ int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed)
 	if (error)
 		return error;
 	make_absolute(&text, name->cwd);
-	suffix = suffix_bytes(out, (size_t)(text.at - out));
+	suffix = suffix_bytes(out);
 	*compressed = suffix > 0 ? suffix == strlen(".pfw.gz") : name->compression;
 	text.at -= suffix;
 	*text.at = '\0';
@@ -288,8 +280,7 @@ int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed)
 
 static int insert_number(char *out, const char *path, const char *before, unsigned n)
 {
-	size_t bytes = strlen(path);
-	size_t stem = bytes - suffix_bytes(path, bytes);
+	size_t stem = strlen(path) - suffix_bytes(path);
 	struct pfw_text text;
 
 	pfw_text_init(&text, out, PFW_PATH_MAX);
