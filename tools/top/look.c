@@ -435,7 +435,8 @@ static int begin(struct top *top)
 	top->sums = (struct top_sums){ 0 };
 	top->events = -top->ring_events;
 	top->ring_events = 0;
-	return error ?: top_ranks_begin(top);
+	top_ranks_begin(top);
+	return error;
 }
 
 int top_look(struct top *top)

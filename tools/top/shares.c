@@ -40,7 +40,7 @@ struct top_rank *top_rank_of(struct top *top, const char *run, int64_t rank)
 	return NULL;
 }
 
-int top_ranks_begin(struct top *top)
+void top_ranks_begin(struct top *top)
 {
 	for (size_t i = 0; i < top->ranks; i++) {
 		struct top_rank *rank = &top->rank[i];
@@ -58,7 +58,6 @@ int top_ranks_begin(struct top *top)
 		rank->steps_in_rings = 0;
 		rank->processes = 0;
 	}
-	return 0;
 }
 
 int top_rank_add(struct top_rank *rank, const struct pfw_entry *entry, bool ring)

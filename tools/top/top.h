@@ -88,7 +88,7 @@ struct top;
 /* The rank of a process; NULL: no memory. */
 struct top_rank *top_rank_of(struct top *top, const char *run, int64_t rank);
 /* Begin an interval that ends now; add a line; evaluate the interval before.  0 or -ENOMEM. */
-int top_ranks_begin(struct top *top);
+void top_ranks_begin(struct top *top);
 int top_rank_add(struct top_rank *rank, const struct pfw_entry *entry, bool ring);
 int top_ranks_end(struct top *top);
 void top_ranks_release(struct top *top);
