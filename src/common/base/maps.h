@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Note a mapping, or that it is gone or another's, for os.h.  Thread: any.  Signal: safe. */
 void pfw_maps_add(void *at, size_t bytes);
