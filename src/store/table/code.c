@@ -153,13 +153,17 @@ void pfw_table_get_columns(struct pfw_varints *reader, unsigned columns,
 	reader->bad |= out->rows > ROWS_MAX;
 	for (unsigned i = 0; i < columns && out->rows && !reader->bad; i++) {
 		struct pfw_table_column *of = &out->of[out->varying];
+		uint64_t width;
 
 		out->least[i] = pfw_varints_next(reader);
-		*of = (struct pfw_table_column){ .column = i };
-		of->width = (unsigned)pfw_varints_next(reader);
-		reader->bad |= of->width > 8;
-		of->mask = of->width ? UINT64_MAX >> (64 - 8 * of->width) : 0;
-		out->varying += of->width != 0;
+		width = pfw_varints_next(reader);
+		reader->bad |= width > sizeof(uint64_t);
+		if (!width || reader->bad)
+			continue;
+		*of = (struct pfw_table_column){ .mask = UINT64_MAX >> (64 - 8 * width),
+						 .column = i,
+						 .width = (unsigned)width };
+		out->varying++;
 	}
 	data = pfw_varints_part(reader);
 	for (unsigned i = 0; i < out->varying && !reader->bad; i++) {
