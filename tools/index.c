@@ -11,6 +11,7 @@
 #include "store/json/print.h"
 #include "store/sys/open.h"
 #include "store/traces/traces.h"
+#include "ui/cli.h"
 #include "ui/interrupt.h"
 #include "ui/progress.h"
 

@@ -11,6 +11,7 @@
 #include "pfw/pfw.h"
 #include "share/external.h"
 #include "store/index/index.h"
+#include "ui/cli.h"
 
 /* Other tools' names for our commands. */
 static const struct {

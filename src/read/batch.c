@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/read/scan.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "advice/advice.h"
+#include "share/survey.h"
 #include "share/unasked.h"
 #include "store/kit/grow.h"
 #include "ui/progress.h"

@@ -2,12 +2,14 @@
 #include "copies/copies.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/gzip/member.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
 

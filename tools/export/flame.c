@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/order.h"
+#include "export/export.h"
 #include "export/stacks.h"
 #include "store/kit/hash.h"
 #include "store/kit/saturate.h"

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "export/export.h"
 #include "export/stacks.h"
 
 static int write_stack(const struct export_stacks *stacks, size_t number, uint64_t weight)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "export/export.h"
 #include "export/stacks.h"
 #include "store/kit/saturate.h"
 

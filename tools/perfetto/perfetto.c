@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "perfetto/wire.h"
 #include "store/json/walk.h"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "perfetto/perfetto.h"
 #include "perfetto/wire.h"

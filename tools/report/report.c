@@ -14,6 +14,7 @@
 #include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/kit/grow.h"
+#include "store/kit/pair_ids.h"
 #include "store/sys/open.h"
 #include "ui/embed.h"
 #include "ui/output.h"

@@ -1,10 +1,13 @@
 /* tools/report/sheets.c - runs commands and keeps their rows: lines of ndjson, as the commands print them. */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/order.h"
 #include "report/report.h"
+#include "share/survey.h"
 #include "store/json/reader.h"
 #include "store/kit/grow.h"
 #include "store/kit/text_ids.h"

@@ -1,4 +1,5 @@
 /* tools/ui/grid.c - a table of cells for people and for programs; see grid.h. */
+#include "ui/grid.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
 #include "ui/cells.h"
+#include "ui/cli.h"
 #include "ui/fit.h"
 #include "ui/host.h"
 

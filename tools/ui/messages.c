@@ -1,6 +1,7 @@
 /* tools/ui/messages.c - messages, figures and colours for people, end of the output; see cli.h. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "common/encode/encode.h"
 #include "common/encode/text.h"
 #include "store/read/scan.h"
+#include "ui/cli.h"
 #include "ui/host.h"
 #include "ui/progress.h"
 

@@ -1,12 +1,15 @@
 /* tools/ui/progress.c - the progress bar of a command; see progress.h. */
 #include "ui/progress.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/format/clock.h"
+#include "ui/cli.h"
 #include "ui/host.h"
 
 #define FIRST_NS 500000000

@@ -1,6 +1,7 @@
 /* tools/validate/members.c - headers of gzip members against the lines in them; see validate.h. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

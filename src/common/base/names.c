@@ -2,6 +2,8 @@
 #include "common/base/names.h"
 
 #include <aio.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
@@ -10,11 +12,17 @@
 #include <linux/fs.h>
 #include <linux/sockios.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "common/base/os.h"
 #include "pfw/pfw.h"

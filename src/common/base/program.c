@@ -2,6 +2,8 @@
 #include "common/base/program.h"
 
 #include <elf.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "common/base/os.h"
 

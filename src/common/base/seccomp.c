@@ -8,6 +8,8 @@
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "common/base/os.h"
 

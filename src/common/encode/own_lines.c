@@ -1,7 +1,11 @@
 /* common/encode/own_lines.c - the tracer's own lines: see own_lines.h. */
 #include "common/encode/own_lines.h"
 
+#include <string.h>
+
+#include "common/encode/encode.h"
 #include "common/encode/text.h"
+#include "common/format/clock.h"
 
 /* The header may be of a damaged spool: a member without a NUL ends with its array. */
 static char *key_text(char *out, const char *key, const char *text, size_t size)

@@ -1,4 +1,5 @@
 /* common/encode/value.c - values as JSON: strings of the spool, kept escaped, and words by type. */
+#include <string.h>
 
 #include "common/base/names.h"
 #include "common/encode/internal.h"

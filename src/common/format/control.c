@@ -1,6 +1,8 @@
 /* common/format/control.c - steering a process through its control page; see control.h. */
 #include "common/format/control.h"
 
+#include <stdbool.h>
+
 #include "common/base/os.h"
 #include "common/format/clock.h"
 

@@ -2,6 +2,7 @@
 #include "common/settings/kinds.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/text.h"

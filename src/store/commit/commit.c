@@ -1,4 +1,5 @@
 /* store/commit/commit.c - replaces originals by finished files, all or nothing; see commit.h. */
+#include "store/commit/commit.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/expr/expr.h"
 #include "store/expr/internal.h"
 #include "store/kit/grow.h"
 

@@ -1,4 +1,5 @@
 /* store/manifest/manifest.c - collects what a compacted run consists of; see manifest.h. */
+#include "store/manifest/manifest.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* store/merge/merge.c - merges the lines of many files in order of ts; see merge.h. */
+#include "store/merge/merge.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/kit/grow.h"
+#include "store/kit/saturate.h"
 
 /* ---- sums ---- */
 

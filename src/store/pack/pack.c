@@ -2,11 +2,15 @@
 #include "store/pack/pack.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/order.h"
+#include "store/gzip/member.h"
 #include "store/index/index.h"
 #include "store/index/parts.h"
 #include "store/kit/grow.h"
@@ -17,6 +21,7 @@
 #include "store/read/stream.h"
 #include "store/summary/summary.h"
 #include "store/sys/full_io.h"
+#include "store/sys/pool.h"
 
 /* A member that was written. */
 struct pfw_packed {

@@ -2,6 +2,7 @@
 #include "store/recover/image.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <time.h>

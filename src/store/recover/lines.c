@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/encode/encode.h"
 #include "common/encode/own_lines.h"
 #include "common/format/clock.h"
 #include "common/format/gzip.h"

@@ -2,6 +2,7 @@
 #include "store/recover/live_lines.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,6 +2,7 @@
 #include "store/recover/owner.h"
 
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

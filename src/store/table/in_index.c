@@ -20,6 +20,7 @@
 #include "store/table/code.h"
 #include "store/table/key.h"
 #include "store/table/nest.h"
+#include "store/table/spans.h"
 
 /* A trace with more rows, mostly for its shapes, has an empty last row. */
 #define ROWS_MAX 65536u

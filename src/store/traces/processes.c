@@ -1,4 +1,5 @@
 /* store/traces/processes.c - the processes that wrote the lines of a file; see processes.h. */
+#include "store/traces/processes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,8 +10,10 @@
 #include "store/gzip/member.h"
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
+#include "store/line/entry.h"
 #include "store/read/input.h"
 #include "store/read/scan.h"
+#include "store/traces/ranks.h"
 #include "store/traces/traces.h"
 
 /* Set in numbers that are made of a file and a pid. */

@@ -1,4 +1,5 @@
 /* store/traces/ranks.c - splits a compacted file of several ranks; see ranks.h. */
+#include "store/traces/ranks.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -15,6 +15,7 @@
 #include "store/sys/proc.h"
 #include "store/traces/partials.h"
 #include "store/traces/paths.h"
+#include "store/traces/ranks.h"
 
 struct opening {
 	struct pfw_traces *traces;
