@@ -262,11 +262,9 @@ static NOT_INLINE struct pfw_pattern_use *number_use(struct pfw_patterns *patter
 static inline struct pfw_pattern_use *find_use(struct pfw_patterns *patterns, uint64_t process,
 					       uint32_t row)
 {
-	struct pfw_pattern_use *use = &patterns->use[row];
+	struct pfw_pattern_use *use = row < patterns->use_room ? &patterns->use[row] : NULL;
 
-	return row < patterns->use_room && use->process == process + 1
-		       ? use
-		       : number_use(patterns, process, row);
+	return use && use->process == process + 1 ? use : number_use(patterns, process, row);
 }
 
 TWICE int find_place(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, bool usual,
