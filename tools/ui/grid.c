@@ -159,6 +159,12 @@ static const char *show_number(const struct grid_cell *cell, char *out)
 	}
 }
 
+/* The text of a cell; a grid whose texts all are empty has no room for them. */
+static inline const char *text_of(const struct grid *grid, const struct grid_cell *cell)
+{
+	return cell->bytes ? grid->text.data + cell->text : "";
+}
+
 /* The cell for people; width 0: no limit. */
 static inline struct cell show(const struct grid *grid, const struct grid_cell *cell, size_t width,
 			       char *out)
@@ -166,12 +172,11 @@ static inline struct cell show(const struct grid *grid, const struct grid_cell *
 	const char *text = grid->none ? grid->none : "";
 
 	if (cell->shown)
-		return (struct cell){ .text = grid->text.data + cell->text,
+		return (struct cell){ .text = text_of(grid, cell),
 				      .bytes = cell->bytes,
 				      .number = true };
 	if (has_text(cell))
-		return cell_cut(grid->text.data + cell->text, cell->bytes,
-				width ? width : cell->bytes);
+		return cell_cut(text_of(grid, cell), cell->bytes, width ? width : cell->bytes);
 	if (cell->kind != GRID_NONE)
 		text = show_number(cell, out);
 	return (struct cell){ .text = text, .bytes = strlen(text) };
@@ -299,7 +304,7 @@ static void put_row(const struct grid *grid, struct cell_line *line, const struc
 			continue;
 		}
 		if (row[i].shown && row[i].bytes && !column[i].left) {
-			cell_put_number(line, grid->text.data + row[i].text, row[i].bytes, width);
+			cell_put_number(line, text_of(grid, &row[i]), row[i].bytes, width);
 			continue;
 		}
 		cell = show(grid, &row[i], width < TEXT_WIDTH ? width : TEXT_WIDTH, number);
@@ -409,7 +414,7 @@ static void print_ndjson(const struct grid *grid, FILE *out, const char *section
 		}
 		if (has_text(cell)) {
 			(cell->kind == GRID_TEXT ? pfw_print_text : pfw_print_json)(
-				&json, key, grid->text.data + cell->text, cell->bytes);
+				&json, key, text_of(grid, cell), cell->bytes);
 		} else {
 			number_text(cell, number);
 			pfw_print_json(&json, key, *number ? number : "null",
@@ -446,7 +451,7 @@ static void print_csv(struct grid *grid, FILE *out, char comma, const char *sect
 		if (section && i % grid->columns == 0)
 			fprintf(out, "%s%c", section, comma);
 		if (has_text(cell)) {
-			put_text(out, grid->text.data + cell->text, cell->bytes, comma);
+			put_text(out, text_of(grid, cell), cell->bytes, comma);
 		} else {
 			number_text(cell, number);
 			fputs_unlocked(number, out);
