@@ -34,14 +34,10 @@ static struct grid_cell *add(struct grid *grid, enum grid_kind kind)
 
 void grid_reserve(struct grid *grid, size_t rows)
 {
-	size_t room = grid->cells + rows * grid->columns;
+	size_t cells = rows * grid->columns, room = grid->room;
 
-	if (room > grid->room &&
-	    !PFW_GROWN(grid->cell, realloc(grid->cell, room * sizeof(*grid->cell)))) {
-		grid->room = room;
-		pfw_grow_populate(grid->cell + grid->cells,
-				  (room - grid->cells) * sizeof(*grid->cell));
-	}
+	if (!PFW_RESERVE(grid->cell, grid->cells + cells, grid->room) && grid->room > room)
+		pfw_grow_populate(grid->cell + grid->cells, cells * sizeof(*grid->cell));
 }
 
 void grid_none(struct grid *grid)

@@ -27,8 +27,8 @@ typedef PyObject *core_keywords_fn(PyObject *self, PyObject *const *args, Py_ssi
  * and *made (to be released) keeps it.  NULL with an exception: not a str. */
 const char *core_text(PyObject *text, PyObject **made);
 
-/* Give an open span an argument: a number (also of numpy, or a tensor of one), a str, else str(value).  Whatever goes wrong leaves
- * it out: no exception is set. */
+/* Give an open span an argument: a number (also of numpy, or a tensor of one), a str, else str(value).
+ * Whatever goes wrong leaves it out: no exception is set. */
 void core_span_arg(struct pfw_span *span, PyObject *key, PyObject *value);
 
 /* The same for each item of a dict, or NULL. */
@@ -109,8 +109,8 @@ uint64_t core_current(void);
  */
 #define CORE_PICKS 4 /* at most: epoch, step, image_idx, image_size */
 struct core_taken {
-	PyObject *pair,
-		*before; /* what a pick has put into the mark, and what update() had put there */
+	PyObject *pair;	  /* what a pick has put into the mark */
+	PyObject *before; /* what update() had put there */
 };
 struct core_mark;
 bool core_is_mark(PyObject *object);

@@ -12,12 +12,7 @@
 
 void *pfw_grow_room(void *array, size_t *room, size_t size)
 {
-	size_t wanted = *room ? 2 * *room : FIRST;
-	void *bigger = realloc(array, wanted * size);
-
-	if (bigger)
-		*room = wanted;
-	return bigger;
+	return pfw_grow_reserve(array, FIRST, room, size);
 }
 
 void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size)
@@ -100,6 +95,16 @@ void pfw_grow_populate(void *array, size_t bytes)
 	(void)array;
 	(void)bytes;
 #endif
+}
+
+void *pfw_grow_reserve(void *array, size_t count, size_t *room, size_t size)
+{
+	size_t wanted = count > 2 * *room ? count : 2 * *room;
+	void *bigger = realloc(array, wanted * size);
+
+	if (bigger)
+		*room = wanted;
+	return bigger;
 }
 
 void *pfw_grow_list(void *list, size_t count, size_t size)

@@ -27,6 +27,9 @@ void pfw_grow_free(void *array, size_t room, size_t size);
  * each page.  It may decline. */
 void pfw_grow_populate(void *array, size_t bytes);
 
+/* Reserve room for `count` items, and double the room at least.  NULL as above. */
+void *pfw_grow_reserve(void *array, size_t count, size_t *room, size_t size);
+
 /* Reserve room for one more item of a list whose room is 8 or the next power of two.  NULL as
  * above. */
 void *pfw_grow_list(void *list, size_t count, size_t size);
@@ -44,6 +47,12 @@ void *pfw_grow_list(void *list, size_t count, size_t size);
  * 0, or -ENOMEM with nothing changed. */
 #define PFW_ROOM(array, count, room) \
 	((count) < (room) ? 0 : PFW_GROWN(array, pfw_grow_room(array, &(room), sizeof(*(array)))))
+
+/* Reserve room for `count` items, as the above. */
+#define PFW_RESERVE(array, count, room) \
+	((count) <= (room)              \
+		 ? 0                    \
+		 : PFW_GROWN(array, pfw_grow_reserve(array, count, &(room), sizeof(*(array)))))
 
 /* Make item `number` valid; items that were never written are zero. */
 #define PFW_REACH(array, number, room) \

@@ -29,12 +29,7 @@ void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most)
 
 int pfw_sampled_reserve(struct pfw_sampled *sampled, size_t more)
 {
-	int error = 0;
-
-	while (sampled->room - sampled->count < more && !error)
-		error = PFW_GROWN(sampled->sample, pfw_grow_room(sampled->sample, &sampled->room,
-								 sizeof(*sampled->sample)));
-	return error;
+	return PFW_RESERVE(sampled->sample, sampled->count + more, sampled->room);
 }
 
 int pfw_sampled_add_more(struct pfw_sampled *sampled, struct pfw_sample sample, uint32_t most)

@@ -304,10 +304,8 @@ static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *ent
 }
 
 /* What has no case of its own in add_known(), which runs for every line. */
-static __attribute__((noinline)) int add_rare(struct pfw_overlap_block *block,
-					      const struct pfw_entry *entry,
-					      const struct pfw_overlap_known *known, int64_t begin,
-					      int64_t end)
+static NOT_INLINE int add_rare(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			       const struct pfw_overlap_known *known, int64_t begin, int64_t end)
 {
 	switch ((enum what)known->what) {
 	case COPY:

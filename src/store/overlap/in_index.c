@@ -219,7 +219,6 @@ static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 {
 	struct pfw_overlap_step step = { .first = (uint32_t)overlap->cells };
 	uint64_t cells;
-	int error = 0;
 
 	step.number = pfw_varints_next(reader);
 	step.begin = pfw_varint_unfold(pfw_varints_next(reader));
@@ -229,10 +228,9 @@ static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 	if (reader->bad || cells > PFW_OVERLAP_SETS || overlap->cells > UINT32_MAX - cells)
 		return -EBADMSG;
 	step.cells = (uint32_t)cells;
-	while (overlap->cell_room - overlap->cells < cells && !error)
-		error = PFW_GROWN(overlap->cell, pfw_grow_room(overlap->cell, &overlap->cell_room,
-							       sizeof(*overlap->cell)));
-	for (uint64_t i = 0; i < cells && !error; i++) {
+	if (PFW_RESERVE(overlap->cell, overlap->cells + cells, overlap->cell_room))
+		return -ENOMEM;
+	for (uint64_t i = 0; i < cells; i++) {
 		uint64_t *cell = &overlap->cell[overlap->cells + i];
 		/* Hundreds of thousands, of which few have one byte: not one by one. */
 		bool whole = reader->end - reader->at >= (ptrdiff_t)PFW_VARINT_MAX
@@ -243,7 +241,7 @@ static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 			return -EBADMSG;
 	}
 	overlap->cells += cells;
-	return error ? error : PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, step);
+	return PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, step);
 }
 
 static int read_gaps(struct pfw_launch_gaps *gaps, struct pfw_varints *reader)
@@ -325,23 +323,13 @@ static int read_last(struct pfw_overlap *overlap, struct pfw_varints *row)
 /* Reserve room for the steps of a row at once: memory that is not used costs nothing, copies do. */
 static int reserve(struct pfw_overlap *overlap, size_t bytes)
 {
-	size_t cells = overlap->cells + bytes / CELL_BYTES;
-	size_t steps = overlap->steps + bytes / STEP_BYTES;
+	size_t cells = bytes / CELL_BYTES, room = overlap->cell_room;
 
-	if (cells > overlap->cell_room) {
-		if (PFW_GROWN(overlap->cell,
-			      realloc(overlap->cell, cells * sizeof(*overlap->cell))))
-			return -ENOMEM;
-		overlap->cell_room = cells;
-		pfw_grow_populate(overlap->cell + overlap->cells,
-				  bytes / CELL_BYTES * sizeof(*overlap->cell));
-	}
-	if (steps > overlap->step_room) {
-		if (PFW_GROWN(overlap->step,
-			      realloc(overlap->step, steps * sizeof(*overlap->step))))
-			return -ENOMEM;
-		overlap->step_room = steps;
-	}
+	if (PFW_RESERVE(overlap->cell, overlap->cells + cells, overlap->cell_room) ||
+	    PFW_RESERVE(overlap->step, overlap->steps + bytes / STEP_BYTES, overlap->step_room))
+		return -ENOMEM;
+	if (overlap->cell_room > room)
+		pfw_grow_populate(overlap->cell + overlap->cells, cells * sizeof(*overlap->cell));
 	return 0;
 }
 

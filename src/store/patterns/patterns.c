@@ -516,9 +516,13 @@ TWICE int take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op, b
 	return 0;
 }
 
-static NOT_INLINE int take_unusual(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+static NOT_INLINE int take_unusual(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
+				   const struct pfw_pattern_packed *packed)
 {
-	return take(patterns, op, false);
+	const struct pfw_pattern_op narrow = pfw_pattern_unpack(packed, ops->process);
+
+	return take(patterns, packed->fd == PFW_PATTERN_WIDE ? &ops->wide[packed->value] : &narrow,
+		    false);
 }
 
 /* Most operations: a call that is wanted, did not fail, and needs no more than its bytes and its offset. */
@@ -534,14 +538,9 @@ static inline bool is_usual(const struct pfw_pattern_packed *op)
 int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
 			const struct pfw_pattern_packed *packed)
 {
-	struct pfw_pattern_op op, other;
+	const struct pfw_pattern_op op = pfw_pattern_unpack(packed, ops->process);
 
-	if (packed->fd == PFW_PATTERN_WIDE)
-		return take_unusual(patterns, &ops->wide[packed->value]);
-	if (!is_usual(packed)) {
-		other = pfw_pattern_unpack(packed, ops->process);
-		return take_unusual(patterns, &other);
-	}
-	op = pfw_pattern_unpack(packed, ops->process);
+	if (packed->fd == PFW_PATTERN_WIDE || !is_usual(packed))
+		return take_unusual(patterns, ops, packed);
 	return take(patterns, &op, true);
 }

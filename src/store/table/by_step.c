@@ -423,14 +423,14 @@ struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step, uint
 void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, uint64_t step, uint32_t row,
 			     const struct pfw_tally *sums)
 {
-	const struct of *of = &by_step->of[step % CELLS];
-	int64_t into = of->step == step ? (int64_t)of->row[OF_CPU] - 1 : -1;
+	const struct wanted wanted = { .slot = OF_CPU };
 	struct pfw_table_of_kind *kind;
+	int64_t into = -1;
 
 	if (by_step->none)
 		return;
-	if (into < 0 && by_step->rows.count <= ROWS_MAX)
-		into = find_row(by_step, &(struct wanted){ .slot = OF_CPU }, step);
+	if (by_step->rows.count <= ROWS_MAX)
+		into = find_row(by_step, &wanted, step);
 	by_step->none |= into < 0;
 	if (into < 0)
 		return;
@@ -529,10 +529,13 @@ int pfw_table_by_step_put(struct pfw_table_by_step *by_step, unsigned says, stru
 
 int pfw_table_by_step_put_durations(const struct pfw_table_by_step *by_step, struct pfw_blob *data)
 {
-	uint32_t count = by_step->none ? 0 : by_step->rows.count, rows = 0;
+	uint32_t count = by_step->rows.count, rows = 0;
 	struct pfw_blob sketches = { 0 };
-	uint64_t *value = malloc((2 * (size_t)count + 1) * sizeof(*value));
+	uint64_t *value;
 
+	if (by_step->none)
+		return 0;
+	value = malloc((2 * (size_t)count + 1) * sizeof(*value));
 	if (!value)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
@@ -546,10 +549,8 @@ int pfw_table_by_step_put_durations(const struct pfw_table_by_step *by_step, str
 			pfw_sketch_encode(&place->row->durations, sketches.data + sketches.bytes);
 		sketches.bytes += value[2 * rows++ + 1];
 	}
-	if (!by_step->none)
-		pfw_table_put_columns(data, value, 2, rows);
-	if (!by_step->none)
-		pfw_blob_part(data, &sketches);
+	pfw_table_put_columns(data, value, 2, rows);
+	pfw_blob_part(data, &sketches);
 	free(value);
 	return 0;
 }

@@ -271,19 +271,16 @@ static inline struct recent *thread_of(struct block *block, const struct pfw_ent
 /* A new span of a thread; NULL: no memory. */
 static inline struct pfw_span *push_span(struct block *block, struct recent *thread)
 {
-	struct pfw_span *span;
-
 	if (!thread->spans) {
 		int64_t number =
 			pfw_table_spans_thread(&block->spans, thread->process, thread->tid);
 
 		if (number < 0)
 			return NULL;
+		block->spans.thread[number].lane = thread->lane;
 		thread->spans = (size_t)number + 1;
 	}
-	span = pfw_table_spans_push(&block->spans, thread->spans - 1);
-	block->spans.thread[thread->spans - 1].lane = thread->lane;
-	return span;
+	return pfw_table_spans_push(&block->spans, thread->spans - 1);
 }
 
 /* An operator, a span or GPU work of a row; `form` may be NULL. */
