@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "store/sys/full_io.h"
 
 /* Documented in docs/index_format.rst.  Each change needs a new PFW_INDEX_FORMAT. */
 /* clang-format off */
@@ -124,24 +125,22 @@ char *pfw_index_path(const char *trace, const char *suffix)
 static int crc_of(uint32_t *crc, int fd, uint64_t at, uint32_t bytes)
 {
 	static const size_t room = 128u << 10;
-	char *buf = malloc(room);
-	int error = buf ? 0 : -ENOMEM;
+	char *text = malloc(room);
+	int error = text ? 0 : -ENOMEM;
 
 	*crc = 0;
 	while (!error && bytes) {
-		ssize_t got = pread(fd, buf, bytes < room ? bytes : room, (off_t)at);
+		ssize_t got = pfw_full_read(fd, text, bytes < room ? bytes : room, at);
 
-		if (got < 0 && errno == EINTR)
-			continue;
 		if (got <= 0) {
-			error = got < 0 ? -errno : -ESTALE;
+			error = got < 0 ? (int)got : -ESTALE;
 			break;
 		}
-		*crc = libdeflate_crc32(*crc, buf, (size_t)got);
+		*crc = libdeflate_crc32(*crc, text, (size_t)got);
 		at += (uint64_t)got;
 		bytes -= (uint32_t)got;
 	}
-	free(buf);
+	free(text);
 	return error;
 }
 
