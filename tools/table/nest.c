@@ -6,11 +6,14 @@
 #include "store/kit/saturate.h"
 #include "table/pass.h"
 
-/* Each worker adds to its own sums. */
+/* Memory for the sums of several workers. */
+#define NEST_MEMORY (32u << 20)
+
+/* Each worker adds to its own sums: the first one to those of the rows. */
 struct nest {
 	struct table_pass *of;
 	uint32_t rows;
-	struct pfw_tally *sums; /* jobs times rows */
+	struct pfw_tally *sums; /* of the others: rows of each */
 };
 
 static uint32_t row_of(const struct nest *nest, uint32_t group)
@@ -26,7 +29,8 @@ static void add_nested(void *user, unsigned worker, const struct pfw_nested *nes
 {
 	const struct nest *nest = user;
 	uint32_t number = row_of(nest, nested->span->group);
-	struct pfw_tally *sums = &nest->sums[(size_t)worker * nest->rows + number];
+	struct pfw_tally *sums = worker ? &nest->sums[(size_t)(worker - 1) * nest->rows + number]
+					: &nest->of->table->rows.row[number].sums;
 
 	if (table_section(&nest->of->table->rows.row[number]) == PFW_TABLE_IO)
 		sums->self_ns = pfw_saturate_add(sums->self_ns, nested->self_ns);
@@ -120,13 +124,13 @@ static int nest_spans(struct table_pass *of)
 	int error;
 
 	/* With many rows, the sums of several workers would take too much memory. */
-	if ((uint64_t)jobs * nest.rows * sizeof(*nest.sums) > TABLE_MEMORY)
+	if ((uint64_t)jobs * nest.rows * sizeof(*nest.sums) > NEST_MEMORY)
 		jobs = 1;
-	nest.sums = calloc((size_t)jobs * nest.rows + 1, sizeof(*nest.sums));
+	nest.sums = calloc((size_t)(jobs - 1) * nest.rows + 1, sizeof(*nest.sums));
 	if (!nest.sums)
 		return -ENOMEM;
 	error = pfw_nesting_run(of->nesting, &user, jobs, &too_deep);
-	for (size_t i = 0; i < (size_t)jobs * nest.rows; i++)
+	for (size_t i = 0; i < (size_t)(jobs - 1) * nest.rows; i++)
 		pfw_tally_merge(&of->table->rows.row[i % nest.rows].sums, &nest.sums[i]);
 	free(nest.sums);
 	if (!error)
@@ -141,31 +145,15 @@ static int nest_spans(struct table_pass *of)
 	return error;
 }
 
-/* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
-static int drop_names(struct table *table, const struct table_options *options)
+/* The bytes of a row's key without the name, which only nesting needs. */
+static size_t without_name(void *user, const struct pfw_average *row)
 {
-	struct pfw_averages all = table->rows;
+	size_t bytes;
 
-	table->rows = (struct pfw_averages){ .row = NULL };
-	for (uint32_t i = 0; i < all.count; i++) {
-		struct pfw_average *row = &all.row[i];
-		size_t bytes = row->key_bytes, name_bytes;
-		int64_t number;
-
-		if (table_section(row) == PFW_TABLE_COMPUTE) {
-			name_of(options, row, &name_bytes);
-			bytes -= sizeof(uint32_t) + name_bytes;
-		}
-		number = pfw_averages_row(&table->rows, row->key, bytes);
-		if (number < 0 ||
-		    pfw_sketch_merge(&table->rows.row[number].durations, &row->durations, true)) {
-			pfw_averages_release(&all);
-			return -ENOMEM;
-		}
-		pfw_tally_merge(&table->rows.row[number].sums, &row->sums);
-	}
-	pfw_averages_release(&all);
-	return 0;
+	if (table_section(row) != PFW_TABLE_COMPUTE)
+		return row->key_bytes;
+	name_of(user, row, &bytes);
+	return row->key_bytes - sizeof(uint32_t) - bytes;
 }
 
 int table_nest(struct table_pass *of)
@@ -173,7 +161,7 @@ int table_nest(struct table_pass *of)
 	int error = nest_spans(of);
 
 	if (!error && !of->options->by_name)
-		error = drop_names(of->table, of->options);
+		error = pfw_averages_shorten(&of->table->rows, without_name, (void *)of->options);
 	return error;
 }
 

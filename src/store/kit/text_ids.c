@@ -72,6 +72,26 @@ int64_t pfw_text_ids_of(struct pfw_text_ids *names, int64_t of, const char *text
 	return found >= 0 ? found : add(names, of, text, bytes, hash);
 }
 
+void pfw_text_ids_forget(struct pfw_text_ids *names)
+{
+	names->count = 0;
+	if (names->slots.slot)
+		pfw_hash_slots_clear(&names->slots);
+}
+
+uint32_t pfw_text_ids_again(struct pfw_text_ids *names, const char *text, uint32_t bytes)
+{
+	uint32_t hash = hash_of(text, bytes);
+	int64_t found = find(names, 0, text, bytes, hash);
+
+	if (found >= 0)
+		return (uint32_t)found;
+	names->name[names->count] =
+		(struct pfw_text_id){ .text = text, .bytes = bytes, .hash = hash };
+	pfw_hash_slots_add(&names->slots, slot_hash(0, hash), ++names->count);
+	return names->count - 1;
+}
+
 int64_t pfw_text_ids_lend(struct pfw_text_ids *names, const char *text, uint32_t bytes,
 			  uint32_t hash)
 {
@@ -127,9 +147,7 @@ int pfw_text_ids_map(struct pfw_text_ids *names, int64_t of, const struct pfw_te
 
 void pfw_text_ids_clear(struct pfw_text_ids *names)
 {
-	names->count = 0;
-	if (names->slots.slot)
-		pfw_hash_slots_clear(&names->slots);
+	pfw_text_ids_forget(names);
 	pfw_arena_clear(&names->texts);
 }
 

@@ -36,6 +36,11 @@ int64_t pfw_text_ids_find(const struct pfw_text_ids *names, int64_t of, const ch
 int pfw_text_ids_map(struct pfw_text_ids *names, int64_t of, const struct pfw_text_ids *from,
 		     uint32_t *number);
 
+/* Forget the numbers, but keep the texts; then number them again, or beginnings of them, in order: no more than
+ * there were. */
+void pfw_text_ids_forget(struct pfw_text_ids *names);
+uint32_t pfw_text_ids_again(struct pfw_text_ids *names, const char *text, uint32_t bytes);
+
 /* Empty it; the memory is kept for reuse. */
 void pfw_text_ids_clear(struct pfw_text_ids *names);
 void pfw_text_ids_release(struct pfw_text_ids *names);

@@ -150,3 +150,28 @@ int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from)
 	}
 	return 0;
 }
+
+int pfw_averages_shorten(struct pfw_averages *averages,
+			 size_t (*bytes)(void *user, const struct pfw_average *row), void *user)
+{
+	uint32_t count = averages->count;
+	int error = 0;
+
+	averages->count = 0;
+	pfw_text_ids_forget(&averages->keys);
+	for (uint32_t i = 0; i < count; i++) {
+		struct pfw_average row = averages->row[i], *into;
+
+		row.key_bytes = (uint32_t)bytes(user, &row);
+		into = &averages->row[pfw_text_ids_again(&averages->keys, row.key, row.key_bytes)];
+		if (into == &averages->row[averages->count]) {
+			averages->row[averages->count++] = row;
+			continue;
+		}
+		pfw_tally_merge(&into->sums, &row.sums);
+		error = pfw_sketch_merge(&into->durations, &row.durations, true) ?: error;
+		pfw_sketch_release(&row.durations);
+	}
+	averages->next = 0;
+	return error;
+}

@@ -112,3 +112,8 @@ int64_t pfw_averages_find(struct pfw_averages *averages, const char *key, size_t
 
 /* Add all rows of `from`, and set their `merged`.  Return 0 or -ENOMEM. */
 int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from);
+
+/* Make the keys of rows as short as bytes() says, and merge rows whose keys become the same.  It takes no
+ * memory: there may be a million.  Return 0, or -ENOMEM: durations are missing. */
+int pfw_averages_shorten(struct pfw_averages *averages,
+			 size_t (*bytes)(void *user, const struct pfw_average *row), void *user);

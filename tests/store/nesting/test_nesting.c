@@ -6,10 +6,13 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "random.h"
+#include "store/nesting/averages.h"
 #include "store/nesting/nesting.h"
 
 #define MOST 40
@@ -522,6 +525,46 @@ static void depth_is_bounded(void **unused)
 	pfw_nesting_free(nesting);
 }
 
+static size_t first_byte(void *user, const struct pfw_average *row)
+{
+	(void)user;
+	return row->key[0] == 'a' ? 1 : row->key_bytes;
+}
+
+static void add_row(struct pfw_averages *rows, const char *key, int64_t ns)
+{
+	int64_t number = pfw_averages_row(rows, key, strlen(key));
+
+	assert_true(number >= 0);
+	pfw_tally_call(&rows->row[number].sums, ns, ns);
+	assert_int_equal(pfw_sketch_add(&rows->row[number].durations, ns), 0);
+}
+
+/* Rows whose keys become the same are one, and all are found by the keys that they have then. */
+static void keys_become_shorter(void **unused)
+{
+	struct pfw_averages rows = { .row = NULL };
+	char key[8];
+
+	(void)unused;
+	for (int i = 0; i < 2000; i++) {
+		snprintf(key, sizeof(key), "%c%d", i % 2 ? 'a' : 'b', i);
+		add_row(&rows, key, i);
+	}
+	assert_int_equal(pfw_averages_shorten(&rows, first_byte, NULL), 0);
+	assert_int_equal(rows.count, 1001);
+	assert_int_equal(pfw_averages_find(&rows, "a", 1), 1);
+	assert_int_equal(rows.row[1].sums.count, 1000);
+	assert_int_equal(rows.row[1].sums.total_ns, 1000 * 1000);
+	assert_int_equal(rows.row[1].sums.first_ns, 1);
+	assert_int_equal(rows.row[1].durations.total, 1000);
+	assert_int_equal(pfw_averages_find(&rows, "a1", 2), -ENOENT);
+	assert_int_equal(pfw_averages_find(&rows, "b1998", 5), 1000);
+	assert_int_equal(rows.row[1000].sums.first_ns, 1998);
+	assert_int_equal(pfw_averages_row(&rows, "a3", 2), 1001);
+	pfw_averages_release(&rows);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -530,6 +573,7 @@ int main(void)
 		cmocka_unit_test(work_of_a_call_counts_once),
 		cmocka_unit_test(large_ones_go_to_files),
 		cmocka_unit_test(depth_is_bounded),
+		cmocka_unit_test(keys_become_shorter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
