@@ -280,6 +280,14 @@ def test_bad_options_are_said(tmp_path, way):
     assert len([line for line in run.said if "options.bytes" in line]) == 1
 
 
+@pytest.mark.parametrize("enable", ["1", ""])
+def test_bad_variables_are_said_once(tmp_path, way, enable):
+    """Also where nothing but the program's pfw_start() turns recording on."""
+    said = Run(tmp_path, way, "stop", DFTRACER_ENABLE=enable, PFW_COUNTERS="9", PFW_RNAK="3").said
+    assert len([line for line in said if "PFW_COUNTERS=9: bad value" in line]) == 1, said
+    assert len([line for line in said if "did you mean PFW_RANK?" in line]) == 1, said
+
+
 # ---- languages and link modes ----
 
 CPLUSPLUS = """

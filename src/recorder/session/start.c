@@ -381,7 +381,9 @@ static void start(void *arg)
 	if (atomic_load(&pfw_session.state) != FRESH)
 		return; /* another thread's pfw_start() */
 	if (!begin(start->asked)) {
-		pfw_session.config_reported = true;
+		/* Not enabled, the constructor reads no other variable: pfw_start() will. */
+		pfw_session.config_reported = pfw_session.config.enable ||
+					      pfw_session.config.enable_set;
 		if (start->asked)
 			atomic_store(&pfw_session.state, OFF);
 		return;
