@@ -11,6 +11,7 @@ static const char about[] = "Record what a program does with its time, and analy
 static const char more[] =
 	"`pfw COMMAND --help` says more; `pfw help --format man COMMAND` prints its\n"
 	"manual page.\n"
+	"The Python package adds `pfw sql`, `pfw view` and `pfw compat`.\n"
 	"Begin with `pfw run PROGRAM`.\n"
 	"exit status: 0 ok, 1 problems found, 2 usage or input error; `run` passes its\n"
 	"program's\n";

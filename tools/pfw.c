@@ -31,8 +31,10 @@ const struct cli_command *const cli_commands[] = {
 
 /* Commands that are programs of the Python package. */
 static const struct {
-	const char *name, *extra;
-} in_python[] = { { "sql", "duckdb" }, { "view", "view" } };
+	const char *name, *package;
+} in_python[] = { { "compat", "pfwtrace" },
+		  { "sql", "'pfwtrace[duckdb]'" },
+		  { "view", "'pfwtrace[view]'" } };
 
 static int unknown(const char *word)
 {
@@ -51,8 +53,8 @@ static int unknown(const char *word)
 	for (size_t i = 0; i < CLI_ARRAY_LEN(in_python); i++) {
 		if (strcmp(word, in_python[i].name) != 0)
 			continue;
-		cli_error(NULL, "pfw %s is of the Python package: pip install 'pfwtrace[%s]'", word,
-			  in_python[i].extra);
+		cli_error(NULL, "pfw %s is a command of the Python package: pip install %s", word,
+			  in_python[i].package);
 		return CLI_USAGE;
 	}
 	nearest = cli_nearest(word, names);
@@ -89,9 +91,14 @@ int main(int argc, char **argv)
 		return fflush(stdout) == 0 ? CLI_OK : CLI_USAGE;
 	}
 	if (strcmp(argv[1], "help") == 0) {
+		char option[] = "--help", *asked[] = { argv[0], option, NULL };
 		int word = 0, status = manual_main(argc - 2, argv + 2, &word);
 
-		return status < 0 ? unknown(argv[2 + word]) : status;
+		if (status >= 0)
+			return status;
+		if (word == 0) /* no --format before it */
+			external_run(argv[2], asked);
+		return unknown(argv[2 + word]);
 	}
 	if (argv[1][0] == '-') {
 		cli_error(NULL, "there is no option %s; `pfw --help` lists the commands",

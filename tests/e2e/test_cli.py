@@ -96,6 +96,14 @@ def test_unknown_command_runs_a_program_of_that_name(tmp_path):
     script.chmod(0o755)
     done = pfw("hello", "a b", "--help", env=clean_env(PATH=f"{tmp_path}:/usr/bin:/bin"))
     assert (done.returncode, done.stdout) == (7, "a b --help\n")
+    done = pfw("help", "hello", env=clean_env(PATH=f"{tmp_path}:/usr/bin:/bin"))
+    assert (done.returncode, done.stdout) == (7, "--help\n")
+
+
+def test_commands_of_the_python_package_say_how_to_get_them():
+    for words in (["view", "t"], ["help", "view"]):
+        done = pfw(*words, env=clean_env(PATH="/usr/bin:/bin"))
+        assert done.returncode == 2 and "pip install 'pfwtrace[view]'" in done.stderr, done
 
 
 @pytest.mark.parametrize("words, status, message", [
