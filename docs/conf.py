@@ -29,11 +29,14 @@ html_copy_source = False
 
 # ---- the options of all commands, from the program ----
 
+BUILT = pathlib.Path(__file__).resolve().parents[1] / "build/bin/pfw"
+
+
 class CommandHelp(rst.Directive):
     """`.. pfw-help::` is a section for each command, with what `pfw COMMAND --help` prints."""
 
     def run(self):
-        program = os.environ.get("PFW_BIN") or shutil.which("pfw") or os.path.abspath("../build/bin/pfw")
+        program = os.environ.get("PFW_BIN") or shutil.which("pfw") or str(BUILT)
         if not os.path.exists(program):
             return [self.state.document.reporter.warning("no pfw for the options: set PFW_BIN, or build it", line=self.lineno)]
 
