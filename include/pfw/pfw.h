@@ -53,9 +53,9 @@ struct pfw_options {
  */
 PFW_API int pfw_start(const struct pfw_options *options);
 
-/* Stop recording.  The recorded events and the line `end` are written to the trace.  pfw_start()
- * continues in the same file, which then gets another `end`.  Redirected calls are put back.
- * Signal: unsafe. */
+/* Stop recording, and write all recorded events and the line `end` to the trace.  A later
+ * pfw_start() continues in the same file, which then gets another `end`.  The calls that
+ * pfw_start() redirected lead to libc again.  Signal: unsafe. */
 PFW_API int pfw_stop(void);
 
 /* Write the events that all threads have recorded so far to the trace.  Return 0, -ETIMEDOUT after
@@ -99,8 +99,8 @@ PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *
 PFW_API int pfw_span_end(struct pfw_span *span);
 
 /*
- * End a span, but record it as one that began at ts_ns and took dur_ns; PFW_INSTANT as dur_ns: as
- * an instant.  This is pfw_event() with arguments.  Signal: as pfw_span_end().
+ * End a span, but record it as a span that began at ts_ns and took dur_ns.  If dur_ns is
+ * PFW_INSTANT, record an instant.  This is pfw_event() with arguments.  Signal: as pfw_span_end().
  */
 #define PFW_INSTANT UINT64_MAX
 PFW_API int pfw_span_end_as(struct pfw_span *span, uint64_t ts_ns, uint64_t dur_ns);
@@ -138,11 +138,12 @@ PFW_API int pfw_enabled(void);
  */
 PFW_API int pfw_event(const char *name, const char *category, uint64_t ts_ns, uint64_t dur_ns);
 
-/* Record an instant (ph "i") at the present time.  Signal: safe. */
+/* Record an instant (ph "i") at the present time.  Return 0, or -EINVAL if name is NULL.  Signal:
+ * safe. */
 PFW_API int pfw_instant(const char *name, const char *category);
 
-/* Record a sample of a counter (ph "C", cat COUNTER); its args are {series: value}.  Signal:
- * safe. */
+/* Record a sample of a counter (ph "C", cat COUNTER); its args are {series: value}.  series is cut
+ * to 256 bytes.  Return 0, or -EINVAL if name or series is NULL.  Signal: safe. */
 PFW_API int pfw_counter(const char *name, const char *series, double value);
 
 /* ---- compute events ---- */
@@ -191,7 +192,8 @@ enum pfw_compute_bit {
 };
 #define PFW_HAS(member) (1ull << PFW_COMPUTE_BIT_##member)
 
-/* A compute event, cat PP.  A member whose bit is not in `fields` is neither read nor written. */
+/* A compute event, cat PP.  A member whose bit is not in `fields` is neither read nor written;
+ * struct_bytes, name, ts_ns, dur_ns, tid and phase have no bits and are always read. */
 struct pfw_compute {
 	size_t struct_bytes; /* sizeof(struct pfw_compute) */
 	uint64_t fields;     /* PFW_HAS(stream) | PFW_HAS(grid) | … */
@@ -225,7 +227,7 @@ struct pfw_compute {
 	const char *src_kind;  /* "pageable", "pinned", "device", … */
 	const char *dst_kind;
 	int32_t src_device, dst_device;
-	double gbps;
+	double gbps; /* bytes per ns */
 	uint64_t wait_on_stream, wait_on_event;
 	int64_t cpu_memory, device_memory_usage; /* bytes, may be negative */
 	int64_t is_remote;
@@ -242,7 +244,7 @@ struct pfw_compute {
 	const char *stack; /* JSON: an array of frames, innermost first */
 	uint64_t addr;
 	int64_t total_allocated, total_reserved; /* bytes */
-	double blocks_per_sm;			 /* the grid by the device's multiprocessors */
+	double blocks_per_sm;			 /* blocks of the grid / multiprocessors */
 };
 
 /*
@@ -356,11 +358,13 @@ struct pfw_stats {
 /* In C++ the function hides the constructor of the structure, as stat() does. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
-/* Fill *stats.  The numbers are at most PFW_FLUSH_MS old.  Return 0 or -EINVAL. */
+/* Fill *stats.  The numbers are at most PFW_FLUSH_MS old.  Return 0, or -EINVAL if stats is NULL or
+ * its struct_bytes is too small.  Signal: safe. */
 PFW_API int pfw_stats(struct pfw_stats *stats);
 #pragma GCC diagnostic pop
 
-/* The version of the library, "0.1.0"; NULL if there is none (PFW_OPTIONAL). */
+/* The version of the library, "0.1.0"; NULL if there is no library (PFW_OPTIONAL).  The text lasts
+ * as long as the library is loaded.  Signal: safe. */
 PFW_API const char *pfw_version(void);
 
 #if !defined(PFW_BUILDING)

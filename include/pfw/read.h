@@ -88,14 +88,14 @@ struct ArrowArrayStream {
 struct pfw_read; /* opaque */
 
 /* Make a reader of all lines of the newest run in the working directory.  The functions below
- * change what it reads.  NULL: no memory. */
+ * change what it reads.  Return NULL if there is no memory. */
 PFW_READ_API struct pfw_read *pfw_read_new(void);
 
-/* Free it; NULL is allowed.  Its streams stay valid: each has a release() of its own. */
+/* Free a reader; NULL is allowed.  Its streams stay valid: each has a release() of its own. */
 PFW_READ_API void pfw_read_free(struct pfw_read *read);
 
 /* Add a PATH, as the commands take it: a file (.pfw, .pfw.gz, ours or DFTracer's), a directory, a
- * glob, the base name of a run, or "-".  0 or -ENOMEM. */
+ * glob, the base name of a run, or "-" (standard input).  Return 0 or -ENOMEM. */
 PFW_READ_API int pfw_read_path(struct pfw_read *read, const char *path);
 
 /*
@@ -111,7 +111,7 @@ PFW_READ_API int pfw_read_path(struct pfw_read *read, const char *path);
  *	batch-rows                      the least rows of each batch but the last; "0": any
  *	part                            one part of pfw_read_divide(); "": all
  *
- * -EINVAL: no such option, or no such value; -ENOMEM.
+ * Return 0; -EINVAL if there is no such option or value; -ENOMEM.
  */
 PFW_READ_API int pfw_read_set(struct pfw_read *read, const char *option, const char *value);
 
@@ -120,9 +120,10 @@ PFW_READ_API int pfw_read_set(struct pfw_read *read, const char *option, const c
 /*
  * Open the traces and make a stream of record batches, in the order of `pfw query`.  Each call
  * makes a stream from the first line on.  The caller ends it by stream->release().  Damaged lines
- * are left out and counted: see pfw_read_problems().  get_next() returns an errno, ENOMEM, only if
- * there can be no further batch.  -ENOENT: there is no trace, or no such step; -ERANGE: a time is
- * relative, and no line has a time; -ENOMEM.  After an error there is nothing to release.
+ * are left out and counted: see pfw_read_problems().  get_next() returns an errno (ENOMEM, EINTR)
+ * only if there can be no further batch.  Return 0; -ENOENT if there is no trace, or no such step;
+ * -ERANGE if a time is relative and no line has a time; -ESTALE if `part` is of traces that have
+ * changed; -ENOMEM.  After an error there is nothing to release.
  */
 PFW_READ_API int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *stream);
 
@@ -156,20 +157,21 @@ PFW_READ_API int pfw_read_divide(struct pfw_read *read, uint64_t blocks, pfw_rea
 PFW_READ_API int pfw_read_table(struct pfw_read *read, const char *command,
 				const char *const *options, struct ArrowArrayStream *stream);
 
-/* End all reading of `read`, now and later: pfw_read_table() returns -EINTR, and get_next() of its
- * streams EINTR.  Thread: any.  Signal: safe. */
+/* Stop all reading of `read`, now and later: pfw_read_table() returns -EINTR, and get_next() of its
+ * streams returns EINTR.  Thread: any.  Signal: safe. */
 PFW_READ_API void pfw_read_stop(struct pfw_read *read);
 
-/* The number of lines, gzip members and files that the streams of `read` could not read so far.
- * Each of the first ones has a text, "FILE:LINE: what and why"; so has what a table leaves out.
- * pfw_read_problem() returns NULL if there is no text of that number. */
+/* The number of lines, gzip members and files that the streams of `read` could not read so far,
+ * and of messages of pfw_read_table().  pfw_read_problem() returns the text of one of the first
+ * 100, "FILE:LINE: what and why", counted from 0, or NULL.  The text is valid until
+ * pfw_read_free(). */
 PFW_READ_API uint64_t pfw_read_problems(const struct pfw_read *read);
 PFW_READ_API const char *pfw_read_problem(const struct pfw_read *read, uint64_t number);
 
-/* The text of the last error, valid until the next call. */
+/* The text of the last error, or "".  It is valid until the next call with `read`. */
 PFW_READ_API const char *pfw_read_error(const struct pfw_read *read);
 
-/* The version of the library, as pfw_version(): "0.1.0". */
+/* The version of the library, as pfw_version(): "0.1.0".  Thread: any. */
 PFW_READ_API const char *pfw_read_version(void);
 
 #ifdef __cplusplus
