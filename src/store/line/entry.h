@@ -44,7 +44,9 @@ struct pfw_entry_pair {
 	uint32_t key, value, bytes; /* of a string with its quotes */
 	uint8_t key_bytes;
 	uint8_t type; /* enum pfw_value_type */
-	bool escaped; /* the value has backslashes */
+	/* The value has backslashes.  Two bytes, so that none of a pair is never written: move_pair() adds to
+	 * words of it, after which memcheck takes all of a word for unwritten. */
+	uint16_t escaped;
 };
 
 /* Numbers of `named` and `form` that are used at one time mostly differ modulo this. */

@@ -320,8 +320,10 @@ INLINE void move_pair(struct pfw_entry_pair *pair, uint32_t moved)
 	words word;
 
 	_Static_assert(sizeof(*pair) == sizeof(word) && !offsetof(struct pfw_entry_pair, key) &&
-			       offsetof(struct pfw_entry_pair, value) == sizeof(uint32_t),
-		       "key and value are the first words");
+			       offsetof(struct pfw_entry_pair, value) == sizeof(uint32_t) &&
+			       offsetof(struct pfw_entry_pair, escaped) + sizeof(pair->escaped) ==
+				       sizeof(word),
+		       "key and value are the first words, and no byte is padding");
 	memcpy(&word, pair, sizeof(word));
 	word += (words){ moved, moved };
 	memcpy(pair, &word, sizeof(word));
