@@ -103,11 +103,13 @@ WRAP(int, __cxa_at_quick_exit, (handler * function, void *object), (function, ob
 WRAP(void *, dlopen, (const char *path, int flags), (path, flags), return NULL)
 WRAP(int, dlinfo, (void *handle, int request, void *out), (handle, request, out), return -1)
 
-/* FAULTS_CLOCK="AFTER SECONDS": the recorder's clock is set by so much after so many looks at it. */
+/* FAULTS_CLOCK="AFTER SECONDS": the recorder's clock is set by so much after so many looks at it, which count from
+ * the program's own first look on: how many the recorder needs to start depends on the load. */
 SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	static int (*real)(clockid_t, struct timespec *);
 	static long after, seconds;
+	static _Atomic bool begun;
 	static _Atomic long looks;
 	int result;
 
@@ -119,8 +121,11 @@ SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
 		real = (__typeof__(real))(uintptr_t)dlsym(RTLD_NEXT, "clock_gettime");
 	}
 	result = real(clock, now);
-	if (seconds && clock == CLOCK_REALTIME && is_ours(__builtin_return_address(0)) &&
-	    ++looks > after)
+	if (!seconds || clock != CLOCK_REALTIME)
+		return result;
+	if (!is_ours(__builtin_return_address(0)))
+		begun = true;
+	else if (begun && ++looks > after)
 		now->tv_sec += seconds;
 	return result;
 }
