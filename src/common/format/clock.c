@@ -37,9 +37,10 @@ bool pfw_clock_is_counter;
 
 /* A pair of start-up: the base of the writer's first slope.  Set once, before any thread. */
 static struct pfw_clock_pair origin;
+static uint64_t origin_width;
 
-/* Read ticks and CLOCK_MONOTONIC at the same moment. */
-static void read_pair(struct pfw_clock_pair *pair)
+/* Read ticks and CLOCK_MONOTONIC at the same moment; return the width of the bracket in ticks. */
+static uint64_t read_pair(struct pfw_clock_pair *pair)
 {
 	uint64_t narrowest = UINT64_MAX;
 	int i;
@@ -47,7 +48,7 @@ static void read_pair(struct pfw_clock_pair *pair)
 	if (!pfw_clock_is_counter) {
 		pair->mono_ns = pfw_clock_ns(CLOCK_MONOTONIC);
 		pair->ticks = pair->mono_ns;
-		return;
+		return 0;
 	}
 	for (i = 0; i < TRIES; i++) {
 		uint64_t before = pfw_clock_ticks();
@@ -60,6 +61,7 @@ static void read_pair(struct pfw_clock_pair *pair)
 			pair->mono_ns = mono_ns;
 		}
 	}
+	return narrowest;
 }
 
 struct offset {
@@ -92,16 +94,23 @@ static int64_t middle(struct offset offset)
 	return offset.least + (offset.greatest - offset.least) / 2;
 }
 
-/* ns per tick between two pairs, rounded down: the line never overshoots the later one. */
-static uint64_t slope(const struct pfw_clock_pair *from, const struct pfw_clock_pair *to)
+/* ns per tick between two pairs that may be `noise` ticks further apart, rounded down. */
+static uint64_t least_slope(const struct pfw_clock_pair *from, const struct pfw_clock_pair *to,
+			    uint64_t noise)
 {
 	unsigned __int128 mult;
 
 	if (to->ticks <= from->ticks || to->mono_ns < from->mono_ns)
 		return UNIT;
 	mult = ((unsigned __int128)(to->mono_ns - from->mono_ns) << PFW_CLOCK_SHIFT) /
-	       (to->ticks - from->ticks);
+	       (to->ticks - from->ticks + noise);
 	return mult > UINT64_MAX ? UINT64_MAX : (uint64_t)mult;
+}
+
+/* ns per tick between two pairs, rounded down: the line never overshoots the later one. */
+static uint64_t slope(const struct pfw_clock_pair *from, const struct pfw_clock_pair *to)
+{
+	return least_slope(from, to, 0);
 }
 
 void pfw_clock_init(void)
@@ -112,7 +121,7 @@ void pfw_clock_init(void)
 	pfw_clock_is_counter = pfw_os_read_file(CLOCKSOURCE, name, sizeof(name)) > 0 &&
 			       strcmp(name, PFW_CLOCK_SOURCE "\n") == 0;
 #endif
-	read_pair(&origin);
+	origin_width = read_pair(&origin);
 }
 
 void pfw_clock_map_init(struct pfw_clock_map *map)
@@ -121,8 +130,9 @@ void pfw_clock_map_init(struct pfw_clock_map *map)
 
 	memset(map, 0, sizeof(*map));
 	map->first = origin;
+	map->first_width = origin_width;
 	if (!pfw_clock_is_counter || !origin.ticks)
-		read_pair(&map->first);
+		map->first_width = read_pair(&map->first);
 	do {
 		read_pair(&now);
 	} while (pfw_clock_is_counter && now.ticks >= map->first.ticks &&
@@ -154,10 +164,13 @@ void pfw_clock_map_restore(struct pfw_clock_map *map, const struct pfw_clock_pai
 		map->first.mult = slope(&map->first, last);
 }
 
-/* The slope after pair[last], from a pair that is old enough. */
-static uint64_t onward_slope(const struct pfw_clock_map *map, uint32_t last)
+/* The slope after pair[last], which was read within `width` ticks, from a pair that is old enough;
+ * the least that the readings allow.  A line that ran ahead of the next pair would let calls that
+ * are drained before that pair end after the next calls begin. */
+static uint64_t onward_slope(const struct pfw_clock_map *map, uint32_t last, uint64_t width)
 {
 	const struct pfw_clock_pair *to = &map->pair[last], *from = &map->first;
+	uint64_t noise = (width + map->first_width) / 2;
 	uint32_t i;
 
 	if (!pfw_clock_is_counter)
@@ -165,10 +178,11 @@ static uint64_t onward_slope(const struct pfw_clock_map *map, uint32_t last)
 	for (i = last; i-- > 0;) {
 		if (to->mono_ns - map->pair[i].mono_ns >= BASE_NS) {
 			from = &map->pair[i];
+			noise = width / 2; /* the other pair's is little over such a time */
 			break;
 		}
 	}
-	return from->ticks < to->ticks ? slope(from, to) : to->mult;
+	return from->ticks < to->ticks ? least_slope(from, to, noise) : to->mult;
 }
 
 /* Make room: drop the pair whose neighbours are closest in relation to their age.  The gaps grow
@@ -194,7 +208,7 @@ static void drop_pair(struct pfw_clock_map *map)
 	map->pair[worst - 1].mult = slope(&map->pair[worst - 1], &map->pair[worst]);
 }
 
-static void add_pair(struct pfw_clock_map *map, const struct pfw_clock_pair *now)
+static void add_pair(struct pfw_clock_map *map, const struct pfw_clock_pair *now, uint64_t width)
 {
 	struct pfw_clock_pair *last = &map->pair[map->count - 1];
 
@@ -214,7 +228,7 @@ static void add_pair(struct pfw_clock_map *map, const struct pfw_clock_pair *now
 	last = &map->pair[map->count - 1];
 	if (map->count > 1)
 		last[-1].mult = slope(&last[-1], last);
-	last->mult = onward_slope(map, map->count - 1);
+	last->mult = onward_slope(map, map->count - 1, width);
 	if (map->first.ticks < map->pair[0].ticks)
 		map->first.mult = slope(&map->first, &map->pair[0]);
 }
@@ -225,12 +239,12 @@ bool pfw_clock_map_update(struct pfw_clock_map *map, uint64_t *from_ns, uint64_t
 	struct offset offset = read_offset();
 	int64_t in_force = map->real_offset_ns;
 	bool stepped = in_force < offset.least - STEP_NS || in_force > offset.greatest + STEP_NS;
+	uint64_t width = read_pair(&now);
 
-	read_pair(&now);
 	if (stepped)
 		map->real_offset_ns = middle(offset);
 	now.real_offset_ns = map->real_offset_ns;
-	add_pair(map, &now);
+	add_pair(map, &now, width);
 	map->version = now.ticks; /* unique: ticks of pairs only grow */
 	if (stepped) {
 		*from_ns = now.mono_ns + (uint64_t)in_force;

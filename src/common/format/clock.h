@@ -73,6 +73,7 @@ uint64_t pfw_clock_ticks_of(uint64_t ns);
 
 struct pfw_clock_map {
 	struct pfw_clock_pair first;
+	uint64_t first_width;			       /* ticks within which it was read */
 	struct pfw_clock_pair pair[PFW_CLOCK_HISTORY]; /* oldest first */
 	uint32_t count;
 	int64_t real_offset_ns; /* in force; changes only at a step */

@@ -23,6 +23,7 @@ static struct {
 	uint64_t noise_ns; /* and one in four up to this much more: the processor was away */
 	uint64_t per_tick; /* MONOTONIC goes on with the counter besides: ns a tick << 32 */
 	uint64_t since;	   /* the counter when that began */
+	uint64_t away;	   /* up to so many ticks pass before and after a reading */
 	int64_t real_offset_ns;
 } fake;
 
@@ -36,6 +37,21 @@ static uint64_t rnd(void)
 	return state * 0x2545f4914f6cdd1du;
 }
 
+static void pass(uint64_t ticks)
+{
+	uint64_t begin = pfw_clock_ticks();
+
+	while (pfw_clock_ticks() - begin < ticks)
+		;
+}
+
+/* MONOTONIC at a tick, besides what readings take. */
+static uint64_t going_on(uint64_t ticks)
+{
+	return (uint64_t)((unsigned __int128)(ticks - fake.since) * fake.per_tick >>
+			  PFW_CLOCK_SHIFT);
+}
+
 /* Stands before libc's, also for clock.c. */
 int clock_gettime(clockid_t clock, struct timespec *ts)
 {
@@ -46,10 +62,12 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 	fake.mono_ns +=
 		fake.step_ns + (fake.noise_ns && rnd() % 4 == 0 ? rnd() % fake.noise_ns : 0);
 	ns = fake.mono_ns;
+	if (fake.away)
+		pass(rnd() % fake.away);
 	if (fake.per_tick)
-		ns += (uint64_t)((unsigned __int128)(pfw_clock_ticks() - fake.since) *
-					 fake.per_tick >>
-				 PFW_CLOCK_SHIFT);
+		ns += going_on(pfw_clock_ticks());
+	if (fake.away)
+		pass(rnd() % fake.away);
 	if (clock == CLOCK_REALTIME)
 		ns += (uint64_t)fake.real_offset_ns;
 	ts->tv_sec = (time_t)(ns / 1000000000);
@@ -291,6 +309,33 @@ static void test_monotone(void **state)
 	assert_int_equal(map.count, PFW_CLOCK_HISTORY);
 }
 
+/* A pass has calls that end after its pair was read.  The next pair may put them earlier by no more
+ * than the noise of two readings, however long the pass takes: else the next calls would begin
+ * before these end. */
+static void test_next_pair_moves_little_back(void **state)
+{
+	struct pfw_clock_map map;
+	uint64_t from, to, ticks, before, noise_ns;
+
+	(void)state;
+	fake_counter();
+	fake.step_ns = 0;
+	fake.away = 2000;
+	noise_ns = going_on(fake.since + fake.away);
+	for (int i = 0; i < 300; i++) {
+		pfw_clock_init();
+		pfw_clock_is_counter = true;
+		pfw_clock_map_init(&map);
+		pass(100000);
+		pfw_clock_map_update(&map, &from, &to);
+		pass(1000000);
+		ticks = pfw_clock_ticks();
+		before = pfw_clock_map_epoch_ns(&map, ticks);
+		pfw_clock_map_update(&map, &from, &to);
+		assert_true(before <= pfw_clock_map_epoch_ns(&map, ticks) + noise_ns);
+	}
+}
+
 /* 32 pairs reach back to the start of a long run, and are dense where it matters: near its end. */
 static void test_history(void **state)
 {
@@ -347,6 +392,7 @@ int main(void)
 		TEST(test_steps),
 		TEST(test_monotonic_is_exact),
 		TEST(test_monotone),
+		TEST(test_next_pair_moves_little_back),
 		TEST(test_history),
 		TEST(test_ticks_anew),
 	};
