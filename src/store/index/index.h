@@ -193,19 +193,20 @@ const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer
 
 /* ---- adding to an index ---- */
 
-/* Open the index of a trace as it was when it was shorter.  0, or -errno: it has none. */
+/* Open the index of a trace that has grown since the index was made.  Return 0; -errno if there is none. */
 int pfw_index_open_shorter(struct pfw_index **out, const char *trace);
 
 /*
- * Put the blocks of such an index before those that the trace has had since: *blocks, a copy of
- * what pfw_blocks_find() found; blocks->block may become another one, to be freed.  0; -ENOTSUP: it
- * cannot be added to: a kind of parts has no state to go on from, or a limit was reached; or
- * -errno.
+ * Replace *blocks, a copy of what pfw_blocks_find() found, by the blocks of the older index and then
+ * the blocks that the trace has grown by.  blocks->block may be reallocated; the caller frees it.
+ * Return 0; -ENOTSUP if nothing can be added to the older index, because a kind of parts has no
+ * state to continue from, or a limit was reached; or -errno.
  */
 int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_blocks *blocks);
 
-/* Take over the rows of its blocks and its totals, before the first pfw_index_add().  0 or -errno;
- * then pfw_index_commit() may return -EAGAIN: the index must be made anew. */
+/* Take over the totals of the older index and the rows of its blocks, before the first
+ * pfw_index_add().  Return 0 or -errno.  After this call pfw_index_commit() may return -EAGAIN: the
+ * index must be made anew. */
 int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older);
 
 /* The trace as it is now: layout and number of reported problems. */

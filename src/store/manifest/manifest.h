@@ -49,8 +49,8 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
  * cannot be told apart. 0; 1 with *pid; -ENOMEM. */
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid);
 
-/* Add the files of the manifest at `path`, if it is of the same run, for which keep(user, name,
- * bytes) is true, with what they say.  Return 0, also without a manifest, or -ENOMEM. */
+/* If the manifest at `path` is of the same run, take over the entries of those of its files for
+ * which keep(user, name, bytes) is true.  Return 0, also if there is no manifest, or -ENOMEM. */
 int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
 		      bool (*keep)(void *user, const char *name, uint64_t bytes), void *user);
 

@@ -1,7 +1,7 @@
-/* store/overlap/marks.h - the times of a trace at which an index knows where the sweep stood.
+/* store/overlap/marks.h - marks: times at which an index has the state of the overlap's sweep.
  *
- * A mark is behind the last event of a block, so that there is about one per MiB of text.  Between two
- * marks, and of each block, the index has sums: a window reads only the blocks that it cuts (window.h).
+ * There is a mark after the last event of each block, so about one per MiB of text.  The index has sums
+ * between two marks, and sums of each block.  So a window reads only the blocks that it cuts (window.h).
  */
 #pragma once
 

@@ -47,8 +47,9 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 /* Let the next rows begin a new member.  0 or -errno, as above. */
 int pfw_pack_apart(struct pfw_pack *pack);
 
-/* Append an unchanged member of the file at `path`, which must last and be the same pointer each
- * time. -EIO also if the file became shorter, returned by this or a later call. */
+/* Append an unchanged member of the file at `path`.  The text of `path` must stay valid, and be the same
+ * pointer for each member of that file.  If the file has become shorter, this or a later call returns
+ * -EIO. */
 int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_block *block,
 		    const struct pfw_sorted_mark *mark);
 

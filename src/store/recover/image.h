@@ -2,9 +2,10 @@
  *
  * A spool may be cut, damaged or hostile, and its owner may change it meanwhile.  So it is not
  * mapped but copied by pread, and every length and index of the copy is checked before use.
- * Memory: the templates, 1 MiB of strings, and the slots of one chunk at a time; of a live process
- * those of all.  A sparse file claims records that it does not hold: all copies together have at
- * most PFW_SPOOL_COPIES times the bytes that it takes on its disk, or PFW_SPOOL_COPIED_LEAST.
+ * Memory: the templates, 1 MiB of strings, and the slots of one chunk at a time, or, for a live
+ * process, the slots of all chunks.  A sparse file can claim more records than it holds.  So all
+ * copies together have at most PFW_SPOOL_COPIES times the bytes that the file takes on its disk, or
+ * PFW_SPOOL_COPIED_LEAST if that is more.
  */
 #pragma once
 

@@ -54,8 +54,8 @@ bool pfw_recover_is_dead(const char *spool_path);
 /* Whether a path is a trace of a base name, or in a directory if that ends in '/'. */
 bool pfw_recover_is_in(const char *trace, const char *base);
 
-/* Whether a spool belongs to this trace and run, as for pfw_recover_find(): its user must be we or,
- * for root, somebody who may have made the trace. */
+/* Whether a spool belongs to this trace and run, as for pfw_recover_find().  The spool must be this
+ * user's or, for root, that of a user who may have made the trace. */
 bool pfw_recover_belongs(const char *spool_path, const char *trace_or_null,
 			 const char *run_or_null);
 

@@ -33,8 +33,8 @@ struct pfw_table_by_thread {
 /* The number of a thread, or -ENOMEM. */
 int64_t pfw_table_lane_of(struct pfw_table_by_thread *by_thread, uint64_t pid, uint64_t tid);
 
-/* The number of a row in a thread.  Negative: `none` is set, or no memory.  Whoever adds to its sums does
- * not add to those of the row: pfw_table_by_thread_fold() does. */
+/* Return the number of the sums of a row in a thread, or a negative number: `none` is set, or there is no
+ * memory.  The caller adds to these sums only: pfw_table_by_thread_fold() adds them to the row. */
 int64_t pfw_table_lane_row(struct pfw_table_by_thread *by_thread, uint32_t row, uint32_t lane);
 
 /* Add those of a block, whose rows were merged into `rows`.  0 or -ENOMEM. */
