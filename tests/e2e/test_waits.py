@@ -19,7 +19,7 @@ TARGET = pathlib.Path(os.environ["PFW_BUILD_DIR"]) / "tests/waits_target"
 def traced(directory, *command, **variables):
     """What a program prints under +sync, and the lines of its processes."""
     result = run([PFW, "run", "-q", "-o", "t", *command], clean_environment() | {"PFW_CALLS": "+sync", **variables},
-                 directory, status=None, timeout=60)
+                 directory, status=None)
     lines = [json.loads(line) for path in sorted(directory.glob("t*.pfw")) for line in path.open()]
     return result, lines
 
