@@ -80,6 +80,21 @@ static void caps(int by_number)
 	     "capset");
 }
 
+static void no_caps(void)
+{
+	caps(0);
+}
+
+static void change_root(void)
+{
+	must(!chroot("/proc/self/fdinfo"), "chroot");
+}
+
+static void become_nobody(void)
+{
+	must(!setuid(65534), "setuid");
+}
+
 static void set(int option, unsigned long value)
 {
 	must(!prctl(option, value, 0UL, 0UL, 0UL), "prctl");
@@ -165,7 +180,7 @@ static void another_thread(void)
 	must(!pthread_create(&thread, NULL, rest, NULL), "pthread_create");
 }
 
-static void child(void)
+static void child(void (*first)(void))
 {
 	int status;
 	pid_t pid;
@@ -173,6 +188,8 @@ static void child(void)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
+		if (first)
+			first();
 		work(10);
 		_exit(0);
 	}
@@ -189,7 +206,15 @@ int main(int count, char **word)
 		else if (!strcmp(word[i], "threads"))
 			threads();
 		else if (!strcmp(word[i], "child"))
-			child();
+			child(NULL);
+		else if (!strcmp(word[i], "child-user"))
+			child(become_nobody);
+		else if (!strcmp(word[i], "child-caps"))
+			child(no_caps);
+		else if (!strcmp(word[i], "child-root"))
+			child(change_root);
+		else if (!strcmp(word[i], "user"))
+			become_nobody();
 		else if (!strcmp(word[i], "caps"))
 			caps(0);
 		else if (!strcmp(word[i], "caps-by-number"))

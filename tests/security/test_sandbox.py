@@ -74,6 +74,23 @@ def test_a_place_that_only_its_rights_reached(target, tmp_path):
     check_events(theirs, 107, 107)
 
 
+@needs_root
+@pytest.mark.parametrize("words, counts", [
+    (["100", "user", "idle", "7"], [107]), (["user", "idle", "107"], [107]),
+    (["100", "child-user", "7"], [10, 107]), (["100", "child-caps", "7"], [10, 107]),
+    (["100", "child-root", "7"], [10, 107])], ids=lambda value: "+".join(map(str, value)))
+def test_the_trace_is_made_before_rights_are_given_up(target, tmp_path, words, counts):
+    """Also by a child whose first call it is: it has neither a spool nor a trace before."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 1, 1)
+    (tmp_path / "spools").mkdir()
+    done = run([target, *words], traced_environment(theirs / "t", tmp_path / "spools"))
+    assert not done.stderr
+    run([PFW, "repair", theirs], clean_environment(PFW_SPOOL_DIR=str(tmp_path / "spools")))
+    check_events(theirs, *counts)
+
+
 # ---- Landlock ----
 
 @needs_landlock

@@ -22,10 +22,23 @@ static void be_gone(bool gone)
 static bool stay_behind(void)
 {
 	int error = errno;
-	bool apart = !pfw_probe_host.stay_behind || pfw_probe_host.stay_behind();
+	bool apart;
 
+	pfw_probe_names(); /* a forked child must be set up before */
+	apart = !pfw_probe_host.stay_behind || pfw_probe_host.stay_behind();
 	errno = error;
 	return apart;
+}
+
+/* The new user may be unable to make the trace: make it now. */
+static void hold_files(void)
+{
+	int error = errno;
+
+	pfw_probe_names();
+	if (pfw_probe_host.hold_files)
+		pfw_probe_host.hold_files();
+	errno = error;
 }
 
 static void user_changed(void)
@@ -112,7 +125,7 @@ int pfw_wrap_setns(int fd, int nstype)
 		bool traced;                                                                    \
 		int ret;                                                                        \
                                                                                                 \
-		stay_behind();                                                                  \
+		hold_files();                                                                   \
 		traced = pfw_probe_bare(&probe, PFW_CALL_##name);                               \
 		ret = pfw_real.name args;                                                       \
 		if (ret == 0)                                                                   \

@@ -62,10 +62,11 @@ enum pfw_rights pfw_rights_begin(long number, const long *arg)
 	int error = errno;
 	bool sync = false;
 
+	if (kind == HELD || kind == STRICT || kind == FILTER)
+		pfw_probe_names(); /* a forked child must be set up before */
 	if (kind == HELD && pfw_probe_host.hold_files)
 		pfw_probe_host.hold_files();
 	if (kind == STRICT || kind == FILTER) {
-		pfw_probe_names(); /* a forked child must be set up before */
 		sync = pfw_probe_host.confine &&
 		       pfw_probe_host.confine(kind == FILTER ? (const void *)arg[2] : NULL,
 					      filter_flags(number, arg));
