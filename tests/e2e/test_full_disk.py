@@ -106,3 +106,24 @@ def test_an_answer_needs_no_room(place, free):
     assert (status, err, names) == (0, "", ["t-pid101.pfw", "t.pfw"])
     status, err, names = on_disk(place, "all", "table", "t.pfw", PFW_INDEX_EVENTS="10")
     assert status == 0 and "made t.pfw.idx" in err and names == ["t-pid101.pfw", "t.pfw", "t.pfw.idx"]
+
+
+RUN_THEN_REPAIR = """
+mount -t tmpfs -o size=1m,mode=700 none "$1/disk"
+cd "$1/disk"
+dd if=/dev/zero of=filler bs=4k 2>/dev/null
+"$2" run -o t -- sh -c 'echo x > ../out' 2> ../err
+rm filler
+"$2" repair t
+stat -c '%n %a' *
+"""
+
+
+def test_a_trace_without_room_keeps_its_name(place):
+    """`pfw run` does not remove the empty trace that `pfw repair` is to fill."""
+    (place / "spools").mkdir()
+    done = run([*ENTER, "sh", "-c", RUN_THEN_REPAIR, "sh", place, PFW],
+               clean_environment(PFW_SPOOL_DIR=str(place / "spools")))
+    assert "cannot write the trace" in (place / "err").read_text()
+    assert "recovered, nothing lost" in done.stdout
+    assert done.stdout.splitlines()[1:] == ["t.pfw 644"]

@@ -150,7 +150,8 @@ static void find_traces(struct sums *sums)
 			found.path[kept++] = found.path[i];
 			continue;
 		}
-		if (!directory && sums->run->rank.rank < 0) /* otherwise a live rank may own it */
+		/* Otherwise a live rank may own it, or the spool of a process for which there was no room. */
+		if (!directory && sums->run->rank.rank < 0 && !sums->broken)
 			pfw_trace_remove_empty(found.path[i]);
 		free(found.path[i]);
 	}
