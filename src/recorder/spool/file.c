@@ -307,7 +307,9 @@ int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 {
 	memset(spool, 0, sizeof(*spool));
 	spool->leaves = owner->leaves;
-	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i]; i++)
+	/* A spool without room for a ring records nothing; memory of our own has room. */
+	for (unsigned i = 0;
+	     size_allowed(LEAST_BYTES) && i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i]; i++)
 		if (!make_in(spool, dirs->dir[i], owner, true) ||
 		    !make_in(spool, dirs->dir[i], owner, false))
 			return 0;

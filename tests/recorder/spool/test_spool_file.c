@@ -251,6 +251,10 @@ static void a_file_size_limit_is_no_signal(void **state)
 	setrlimit(RLIMIT_FSIZE, &low);
 	make();
 	assert_true(spool.heap);
+	low.rlim_cur = HEADER_BYTES + 8 * PAGE_BYTES; /* no room for a ring */
+	setrlimit(RLIMIT_FSIZE, &low);
+	make();
+	assert_true(spool.heap);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	close(fd);
 }
