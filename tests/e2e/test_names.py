@@ -1,4 +1,5 @@
 """Names of traces, runs and ranks (docs/format.rst), by the variables that launchers set."""
+import glob
 import os
 import re
 import shutil
@@ -447,7 +448,7 @@ def test_the_name_of_run_wins(place):
 
 def test_start_under_an_impossible_name(place):
     """Said, and the trace goes on under the name that it has; so do its children."""
-    for name, word in (("d/%z", "%z"), ("d/" + 300 * "x", "too long")):
+    for name, word in (("d/%z", "%z"), ("d/" + 300 * "x", "too long"), (600 * "d/" + "x", "too long")):
         result = harness.run([STEPS, "write", "a", "flush", "start", name, "write", "b", "fork",
                               "write", "c"], place.environment(), place.top)
         assert re.fullmatch(r"start: -(22|36)\n", result.stdout)
@@ -455,6 +456,23 @@ def test_start_under_an_impossible_name(place):
         for path in place.traces.iterdir():
             harness.check_trace(path)
             path.unlink()
+
+
+def test_a_base_that_is_too_long(place):
+    deep = place.top / "/".join(11 * [98 * "d"])
+    assert "too long" in harness.run([STEPS, "write", "a"], place.environment(str(deep)), place.top).stderr
+    done = harness.run([harness.PFW, "run", "-o", deep, "true"], cwd=place.top, status=125)
+    assert "File name too long" in done.stderr
+
+
+def test_a_relative_name_in_a_directory_that_is_gone(place):
+    """It went to the root directory."""
+    gone = place.top / "gone"
+    gone.mkdir()
+    leave = lambda: (os.chdir(gone), os.rmdir(gone))
+    said = harness.run([STEPS, "write", place.top / "a"], place.environment(gone.parent.name), preexec_fn=leave).stderr
+    assert len(said.splitlines()) == 1 and "the current directory is not there" in said
+    assert not glob.glob(f"/{gone.parent.name}*")
 
 
 # ---- files ----

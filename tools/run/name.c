@@ -276,7 +276,7 @@ static int make_base(struct run *run)
 		error = default_base(run, &base);
 	else
 		pfw_text_add(&base, given);
-	return error ?: base.cut ? -ENAMETOOLONG : 0;
+	return error ?: base.cut || strlen(run->base) >= PFW_BASE_MAX ? -ENAMETOOLONG : 0;
 }
 
 /* Make run->base and run->found.  Return 0 or the -errno of a directory that cannot be used. */

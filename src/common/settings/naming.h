@@ -13,6 +13,7 @@ struct pfw_config;
 
 #define PFW_NAME_MAX 256  /* one path component with its NUL */
 #define PFW_PATH_MAX 4096 /* a whole path with its NUL */
+#define PFW_BASE_MAX 1024 /* a base name, absolute, with its NUL */
 
 /* The name of the run: PFW_RUN, else SLURM's job, step and restart count, else torchelastic's run
  * id and restart count, else the job id of PALS, Flux or LSF, else PMIx's namespace, else

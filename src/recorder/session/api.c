@@ -169,7 +169,7 @@ static int take_options(const struct pfw_options *options)
 {
 	static char base[sizeof(pfw_session.identity.base)]; /* not on the program's stack */
 	uint64_t hash = pfw_session.identity.base_hash;
-	int error;
+	int base_error, error;
 
 	if (!options)
 		return 0;
@@ -192,13 +192,16 @@ static int take_options(const struct pfw_options *options)
 	}
 	if (!options->log_file || pfw_session.config.keep_name)
 		return options->compression || options->whole_us ? pfw_session_rename(false) : 0;
+	base_error = pfw_session.identity.base_error;
 	memcpy(base, pfw_session.identity.base, sizeof(base));
 	pfw_identity_set_base(&pfw_session.identity, options->log_file);
 	/* Programs that this one starts only know the variable; its hash marks them as children. */
 	pfw_session.identity.base_hash = hash;
 	error = pfw_session_rename(false);
-	if (error)
+	if (error) {
 		memcpy(pfw_session.identity.base, base, sizeof(base));
+		pfw_session.identity.base_error = base_error;
+	}
 	return error;
 }
 

@@ -91,6 +91,7 @@ void pfw_identity_set_base(struct pfw_identity *identity, const char *base)
 	struct pfw_text text;
 
 	identity->base_hash = hash_text(base);
+	identity->base_error = base[0] == '/' || identity->cwd[0] ? 0 : -ENOENT;
 	pfw_text_init(&text, identity->base, sizeof(identity->base));
 	if (base[0] != '/') {
 		pfw_name_add_path(&text, identity->cwd);
@@ -98,6 +99,8 @@ void pfw_identity_set_base(struct pfw_identity *identity, const char *base)
 	}
 	pfw_text_add(&text, base);
 	if (text.cut)
+		identity->base_error = -ENAMETOOLONG;
+	if (identity->base_error)
 		identity->base[0] = '\0';
 }
 
@@ -155,6 +158,7 @@ static bool find_ancestor(struct pfw_identity *identity)
 		take_root(identity, &header);
 		if (header.base_hash == identity->base_hash) {
 			copy_text(identity->base, sizeof(identity->base), header.base);
+			identity->base_error = 0;
 			identity->child = same_rank(&identity->rank, &header);
 			if (identity->child && (atomic_load(&header.control.paused) ||
 						atomic_load(&header.control.stepping)))
@@ -199,8 +203,9 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 	read_command(identity, config);
 	n = pfw_os_readlink("/proc/self/exe", identity->exe, sizeof(identity->exe) - 1);
 	identity->exe[n > 0 ? n : 0] = '\0';
-	if (pfw_os_getcwd(identity->cwd, sizeof(identity->cwd)) <= 0)
-		copy_text(identity->cwd, sizeof(identity->cwd), "/");
+	/* Removed, or "(unreachable)", of another root. */
+	if (pfw_os_getcwd(identity->cwd, sizeof(identity->cwd)) <= 0 || identity->cwd[0] != '/')
+		identity->cwd[0] = '\0';
 	pfw_identity_set_base(identity, config->log_file);
 	pfw_spool_dirs_find(&identity->dirs, config->spool_dir, tmpdir, identity->base);
 	/* In a Slurm job each mpirun is a run of its own: its ranks on other nodes do not have it
@@ -245,7 +250,8 @@ int pfw_identity_trace(const struct pfw_identity *identity, const struct pfw_con
 		.compression = config->compression,
 	};
 
-	return pfw_name_build(path, &name, compressed);
+	path[0] = '\0';
+	return identity->base_error ?: pfw_name_build(path, &name, compressed);
 }
 
 void pfw_identity_header(const struct pfw_identity *identity, struct pfw_spool_header *header)

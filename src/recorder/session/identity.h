@@ -23,7 +23,8 @@ struct pfw_identity {
 	char called[1024]; /* the program's path as called, maybe a link; "" = unknown */
 	char cwd[PFW_PATH_MAX];
 	char cmd[512];
-	char base[1024]; /* absolute, % words not expanded */
+	char base[PFW_BASE_MAX]; /* absolute, % words not expanded; "" = none can be made */
+	int base_error; /* why: -ENAMETOOLONG; -ENOENT: relative, and no current directory */
 	/* of the base as given: a child with the same hash is of the same run */
 	uint64_t base_hash;
 	bool child; /* a traced ancestor of the same rank and base exists */
