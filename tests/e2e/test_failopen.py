@@ -84,6 +84,17 @@ def test_libraries_moved_together(place):
     assert place.names() == ["t-pidN.pfw", "t.pfw"]
 
 
+def test_libraries_that_are_gone_at_an_exec(place):
+    """As after chroot(): the linker complains, the program runs untraced, and the trace says so."""
+    preload = copy_libraries(place, "libpfw_preload.so", "libpfw.so.1")
+    script = f"rm lib/*; {STEPS} write a; echo x > b"
+    result = harness.run(["/bin/sh", "-c", script], place.environment(LD_PRELOAD=preload), place.top)
+    assert "cannot be preloaded" in result.stderr
+    lines = [line for name in harness.trace_names(place.top) for line in harness.check_trace(place.top / name)]
+    why = [line["args"]["why"] for line in lines if line["name"] == "untraced_child"]
+    assert why == ["the preload object cannot be read: another root, or another user"]
+
+
 @pytest.mark.parametrize("other", ["libpfw_preload.so", "libpfw.so.1"])
 def test_libraries_of_two_builds(place, other):
     """Told by a text that names every wrapped call: change a letter of it in either object."""
@@ -224,6 +235,17 @@ def test_file_size_limit(place):
     result = place.run("limit", 1 << 20, "writes", "data", MANY, "print", "out",
                        environment=place.environment("t", PFW_RING_MAX="64KiB"))
     check_full(place, result, place.top / "t.pfw", lambda: None)
+
+
+@pytest.mark.parametrize("kib", [0, 4, 64, 256])
+def test_file_size_limit_below_a_spool(place, kib):
+    """There is no spool then, and events wait in memory."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (kib << 10, resource.RLIM_INFINITY))
+    result = place.run("limit", 1 << 30, "write", "a", preexec_fn=limit)
+    assert len(harness.events(harness.check_trace(place.top / "t.pfw"), "write")) == 1
+    said = result.stderr.splitlines()
+    assert len(said) == 1 and "no directory for the spool" in said[0], said
+    assert os.listdir(place.spools) == []
 
 
 def check_full(place, result, trace, make_room):

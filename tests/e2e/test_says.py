@@ -152,6 +152,15 @@ def test_an_untraced_child_in_the_summary(tmp_path):
     assert sum(ends) == 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_program_of_a_user_who_can_make_no_trace(tmp_path):
+    nobody = ["setpriv", "--reuid", "65534", "--clear-groups", "cat", "/etc/hostname"]
+    said = pfw(tmp_path, "run", "--all", "-o", "t", *nobody).stderr
+    assert "cannot create the trace" in said and "1 child process not traced: query --cat pfw says why" in said
+    asked = pfw(tmp_path, "query", "--cat", "pfw", "--name", "untraced_child", "--fields", "args.why", "t")
+    assert asked.stdout.splitlines()[1:] == ["its trace cannot be created: EACCES"]
+
+
 @pytest.mark.parametrize("line", ["cat data | wc", "cat data", "cat data > out", "a && b"])
 def test_a_line_for_a_shell(tmp_path, line):
     assert "pfw run sh -c" in pfw(tmp_path, "run", line, status=127).stderr

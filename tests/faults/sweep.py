@@ -85,6 +85,7 @@ ERRORS = {
     "pidfd_open": ("EMFILE", "ENFILE", "ENOMEM", "ESRCH") + DENIED,
     "pidfd_getfd": ("EMFILE", "ESRCH") + DENIED,
     "process_vm_readv": ("ENOMEM", "ESRCH") + DENIED,
+    "269": ("EACCES", "ENOENT", "EROFS") + DENIED,  # faccessat
     "clock_gettime": DENIED,
     "124": (),  # getsid, of the caller itself
     "rt_sigprocmask": (), "getpid": (), "getppid": (), "gettid": (), "geteuid": (),

@@ -138,7 +138,7 @@ static const struct {
 	WRITER(futex) WRITER(pwrite64) WRITER(mmap) WRITER(munmap) WRITER(fallocate) WRITER(fstatfs)
 	WRITER(gettid) WRITER(exit) WRITER(clock_gettime) WRITER(clock_nanosleep)
 	{ "futex_waitv", 449, true },
-	CALL(clone) CALL(close) CALL(close_range) CALL(fcntl) CALL(flock) CALL(ftruncate) CALL(getcwd)
+	CALL(clone) CALL(close) CALL(close_range) CALL(faccessat) CALL(fcntl) CALL(flock) CALL(ftruncate) CALL(getcwd)
 	CALL(getdents64) CALL(geteuid) CALL(getpeername) CALL(getpid) CALL(getppid) CALL(getsockname)
 	CALL(getsockopt) CALL(linkat) CALL(madvise)
 	CALL(mkdirat) CALL(mprotect) CALL(munlock) CALL(newfstatat) CALL(openat) CALL(pidfd_getfd)

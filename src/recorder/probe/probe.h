@@ -89,6 +89,8 @@ struct pfw_probe_host {
 	void (*write_direct)(void);
 	/* Whether this process has an event in its trace or in a ring. */
 	bool (*recorded)(void);
+	/* Why a program that this process starts cannot be traced; NULL: it can. */
+	const char *(*why_untraced)(void);
 	/* Finish the trace now (before exec, _exit), and resume it (exec has failed).  `followed`:
 	 * by a traced program, which cleans up. */
 	void (*end)(const char *reason, const char *exec_path, bool followed);

@@ -20,6 +20,7 @@
 #include "recorder/marks/torch_ops.h"
 #include "recorder/session/internal.h"
 #include "recorder/spool/ring.h"
+#include "recorder/writer/trace_file.h"
 
 /* Append the events that came after `end`, and a new `end`.  The spool is marked live meanwhile, so
  * that `pfw repair` can complete the trace after a kill, if the spool still exists. */
@@ -140,6 +141,22 @@ static bool no_ring_now(bool wanted)
 	return wanted && !pfw_thread.ring && until_ns && pfw_clock_ns(CLOCK_MONOTONIC) < until_ns;
 }
 
+/* Before the first event: a trace that seems impossible is tried at once, since a program that ends soon
+ * may close standard error first (coreutils do), and then nobody would be told.  A forked child writes
+ * its first event at once anyway. */
+static bool can_begin(void)
+{
+	struct pfw_writer *writer = &pfw_session.writer;
+
+	if (pfw_session.forked || pfw_session.config.keep.bytes ||
+	    atomic_load(&writer->spool->header->file_made) ||
+	    !pfw_output_may_create(pfw_spool_trace_path(writer->spool->header)))
+		return true;
+	pfw_writer_anchor(writer, true);
+	atomic_store(&writer->anchored, 0);
+	return !atomic_load(&writer->dead);
+}
+
 struct wake {
 	bool wanted, awake;
 };
@@ -151,6 +168,10 @@ static void wake(void *arg)
 
 	/* Asked again: of a thousand threads that waited for the lock, the first one has tried. */
 	if (no_ring_now(wake->wanted)) {
+		wake->awake = false;
+		return;
+	}
+	if (wake->wanted && !pfw_ring_first() && !can_begin()) {
 		wake->awake = false;
 		return;
 	}

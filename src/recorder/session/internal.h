@@ -120,6 +120,9 @@ int pfw_session_find_name(char *path, bool *compressed);
 /* False: this user may not make the trace there, which has been printed. */
 bool pfw_session_may_write(const char *path);
 
+/* The same of a program that this process starts as its present user: the reason why not, or NULL. */
+const char *pfw_session_why_untraced(void);
+
 /* Give this process its spool, switches and trace name.  True: the probes may run. */
 bool pfw_session_make_process(const struct pfw_spool_header *parent);
 

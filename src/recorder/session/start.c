@@ -49,7 +49,13 @@ static void say_bad_name(int error, const char *word)
 	pfw_text_init(&text, line, sizeof(line));
 	pfw_text_add(&text, "DFTRACER_LOG_FILE: the trace's name ");
 	if (error == -ENAMETOOLONG) {
-		pfw_text_add(&text, "is too long (a file's takes 255 bytes, its path 4095)");
+		pfw_text_add(
+			&text,
+			"is too long (a file's takes 255 bytes, its path 1023 before % words are "
+			"replaced and 4095 after)");
+	} else if (error == -ENOENT) {
+		pfw_text_add(&text, "is relative, and the current directory is not there: give an "
+				    "absolute one");
 	} else if (*word) {
 		PFW_TEXT_ADD(&text, "has no word ", word, "; it takes %p %h %r %j %q{VAR} %%");
 	} else {
@@ -128,6 +134,20 @@ bool pfw_session_may_write(const char *path)
 	return !error;
 }
 
+static char directory[PFW_PATH_MAX]; /* of the trace */
+
+const char *pfw_session_why_untraced(void)
+{
+	switch (-pfw_syscall6(SYS_faccessat, AT_FDCWD, (long)directory, W_OK | X_OK, 0, 0, 0)) {
+	case EACCES:
+		return "its trace cannot be created: EACCES";
+	case EROFS:
+		return "its trace cannot be created: EROFS";
+	default:
+		return NULL;
+	}
+}
+
 #define SPOOL_REST_BYTES (4u << 20) /* names, sums, templates */
 
 static char keep_name[PFW_PATH_MAX]; /* struct pfw_writer's */
@@ -140,11 +160,13 @@ static void say_no_directory(void)
 
 	pfw_text_init(&text, line, sizeof(line));
 	if (set && *set)
-		PFW_TEXT_ADD(&text, "PFW_SPOOL_DIR=", set,
-			     ": no directory for the spool (absent, read-only or full): make it or "
-			     "unset the variable; ");
+		PFW_TEXT_ADD(
+			&text, "PFW_SPOOL_DIR=", set,
+			": no directory for the spool (absent, read-only or full, or ulimit -f "
+			"is below 512 KiB): make it or unset the variable; ");
 	else
-		pfw_text_add(&text, "no directory for the spool (/dev/shm, TMPDIR, the trace's); ");
+		pfw_text_add(&text, "no directory for the spool (/dev/shm, TMPDIR, the trace's; or "
+				    "ulimit -f is below 512 KiB); ");
 	pfw_text_add(&text, "events not yet written are lost if the process is killed");
 	pfw_say(line);
 }
@@ -178,6 +200,8 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 	/* A process in a pid namespace of its own sees no parent pid. */
 	if (parent && id->process.ppid == parent->pid)
 		owner.pid_namespace = parent->pid_namespace;
+	memcpy(directory, name.path, strlen(name.path) + 1);
+	strrchr(directory, '/')[1] = '\0';
 	if (pfw_spool_create(&pfw_session.spool, &id->dirs, &owner))
 		return say_no_memory();
 	if (pfw_session.spool.heap)
@@ -198,7 +222,7 @@ bool pfw_session_set_up_filter(void)
 		.exe = pfw_session.identity.exe,
 		.called = pfw_session.identity.called,
 		.venv = pfw_config_lookup(pfw_session.identity.environ, "VIRTUAL_ENV"),
-		.cwd = pfw_session.identity.cwd,
+		.cwd = pfw_session.identity.cwd[0] ? pfw_session.identity.cwd : NULL,
 	};
 	int error = pfw_path_filter_init(&pfw_session.config, &python);
 

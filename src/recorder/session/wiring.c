@@ -9,6 +9,7 @@
  *                                 be_gone, make_way                    fork.c
  *                                 write_direct                         direct.c
  *                                 confine                              confine.c
+ *                                 why_untraced                         start.c
  *                                 recorded, thread_born
  *                                 end, resume, join                    end.c
  *                                 step, no_step, range                 stepper.c
@@ -78,6 +79,7 @@ void pfw_session_wire_probes(void)
 		.forked = pfw_session_forked,
 		.write_direct = pfw_session_write_direct,
 		.recorded = pfw_session_recorded,
+		.why_untraced = pfw_session_why_untraced,
 		.end = pfw_session_end_now,
 		.resume = pfw_session_resume,
 		.join = pfw_session_join,

@@ -9,6 +9,7 @@
 
 #include "common/base/program.h"
 #include "common/settings/config.h"
+#include "common/settings/naming.h"
 #include "recorder/guest/peek.h"
 #include "recorder/probe/probe.h"
 
@@ -23,6 +24,7 @@ static struct {
 	bool follow;	    /* PFW_FOLLOW: add missing variables */
 	const char *object; /* the preload object in our LD_PRELOAD */
 	size_t object_bytes;
+	char path[PFW_PATH_MAX]; /* of that object, if it is absolute; else "" */
 	char *const *environ;
 	uint16_t template;
 } ours;
@@ -51,6 +53,8 @@ void pfw_exec_env_init(const struct pfw_config *config, char *const *environ, ui
 	ours.template = template;
 	ours.follow = config->follow;
 	ours.object = list ? find_object(list, &ours.object_bytes) : NULL;
+	if (ours.object && *ours.object == '/' && ours.object_bytes < sizeof(ours.path))
+		memcpy(ours.path, ours.object, ours.object_bytes);
 	ours.on = ours.object && pfw_config_lookup(environ, "DFTRACER_ENABLE") &&
 		  !(config->children && !strcmp(config->children, "none"));
 }
@@ -253,6 +257,15 @@ static const char *why_not_found(const char *name)
 	}
 }
 
+/* After chroot(), or as another user. */
+static const char *why_not_here(void)
+{
+	if (ours.path[0] &&
+	    pfw_syscall6(SYS_faccessat, AT_FDCWD, (long)ours.path, R_OK, 0, 0, 0) < 0)
+		return "the preload object cannot be read: another root, or another user";
+	return pfw_probe_host.why_untraced ? pfw_probe_host.why_untraced() : NULL;
+}
+
 /* ---- before and after a start ---- */
 
 void pfw_exec_env_begin(struct pfw_exec_env *follow, const char *program, enum pfw_exec_kind kind,
@@ -272,6 +285,8 @@ void pfw_exec_env_begin(struct pfw_exec_env *follow, const char *program, enum p
 		follow->why = kind == PFW_EXEC_SEARCH && !strchr(program, '/')
 				      ? why_not_found(program)
 				      : why_not(program);
+	if (!follow->why && follow->traced)
+		follow->why = why_not_here();
 	if (follow->why || follow->traced) {
 		follow->traced = !follow->why;
 		return;
