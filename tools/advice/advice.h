@@ -32,6 +32,16 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES]);
 
 /* ---- asking ---- */
 
+/* What the commands say, each once.  All zero: nothing. */
+struct advice_notes {
+	char **note;
+	size_t count;
+};
+
+/* Keep a message.  False: it is there already. */
+bool advice_note(struct advice_notes *notes, const char *text);
+void advice_notes_release(struct advice_notes *notes);
+
 /* What each command is given after its own words: options, then operands, each allocated. */
 
 /* Let the commands have an option with an argument, too; those of the survey.  0 or -ENOMEM. */

@@ -6,7 +6,6 @@
 #include "advice/advice.h"
 #include "share/survey.h"
 #include "share/unasked.h"
-#include "store/kit/grow.h"
 #include "ui/progress.h"
 
 struct advise {
@@ -15,8 +14,7 @@ struct advise {
 	struct host_words words;
 	size_t conditions; /* of the words; then come operands */
 	struct advice advice;
-	char **say; /* what was said */
-	size_t said;
+	struct advice_notes said;
 };
 
 /* ---- printing ---- */
@@ -127,16 +125,9 @@ static void say(void *user, const char *text)
 	struct advise *advise = user;
 	const char *colon = strncmp(text, "pfw ", 4) == 0 ? strstr(text, ": ") : NULL;
 	const char *what = colon ? colon + 2 : text;
-	char *copy;
 
-	for (size_t i = 0; i < advise->said; i++) {
-		if (strcmp(advise->say[i], what) == 0)
-			return;
-	}
-	fprintf(stderr, "pfw %s: %s\n", advise->survey.command->name, what);
-	copy = strdup(what);
-	if (copy && PFW_APPEND(advise->say, advise->said, copy))
-		free(copy);
+	if (advice_note(&advise->said, what))
+		fprintf(stderr, "pfw %s: %s\n", advise->survey.command->name, what);
 }
 
 static int body(void *user, struct survey_input *input)
@@ -212,9 +203,7 @@ static int advise_main(const struct cli_command *command, int argc, char **argv)
 	pfw_select_release(&advise.select);
 	advice_words_release(&advise.words);
 	advice_release(&advise.advice);
-	for (size_t i = 0; i < advise.said; i++)
-		free(advise.say[i]);
-	free(advise.say);
+	advice_notes_release(&advise.said);
 	return status;
 }
 
@@ -223,11 +212,10 @@ const struct cli_command cli_advise = {
 	.operands = "[PATH...]",
 	.summary = "List what slows a run down, what each cause costs, and what to do",
 	.options = options,
-	.details =
-		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		"Rules test the figures of pfw overlap, patterns, table, memory and counters.\n"
-		"Findings are sorted by the most time that a change could gain.\n"
-		"docs/analysis.rst lists the rules with their thresholds.  The exit status does\n"
-		"not depend on findings: it is 0, or 1 if traces are damaged.\n",
+	.details = SURVEY_PATHS
+	"Rules test the figures of pfw overlap, patterns, table, memory and counters.\n"
+	"Findings are sorted by the most time that a change could gain.\n"
+	"docs/analysis.rst lists the rules with their thresholds.  The exit status does\n"
+	"not depend on findings: it is 0, or 1 if traces are damaged.\n",
 	.main = advise_main,
 };

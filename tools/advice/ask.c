@@ -4,6 +4,28 @@
 #include <string.h>
 
 #include "advice/advice.h"
+#include "store/kit/grow.h"
+
+bool advice_note(struct advice_notes *notes, const char *text)
+{
+	char *copy;
+
+	for (size_t i = 0; i < notes->count; i++) {
+		if (strcmp(notes->note[i], text) == 0)
+			return false;
+	}
+	copy = strdup(text);
+	if (copy && PFW_APPEND(notes->note, notes->count, copy))
+		free(copy);
+	return true;
+}
+
+void advice_notes_release(struct advice_notes *notes)
+{
+	for (size_t i = 0; i < notes->count; i++)
+		free(notes->note[i]);
+	free(notes->note);
+}
 
 /* ---- what each is given ---- */
 

@@ -1,5 +1,4 @@
 /* tools/report/flame.c - the flame graph of a page: what `pfw export --format svg` prints. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +11,7 @@
 
 static void say(void *user, const char *text)
 {
-	report_note(user, text);
+	advice_note(&((struct report *)user)->notes, text);
 }
 
 static int run_export(struct report *report)
@@ -67,6 +66,6 @@ void report_flame(struct report *report, size_t files)
 	if (fd >= 0)
 		close(fd);
 	if (!report->flame)
-		report_note(report,
+		advice_note(&report->notes,
 			    "the flame graph cannot be made: pfw export --format svg says why");
 }

@@ -1,5 +1,4 @@
 /* tools/report/markdown.c - a report to paste: findings, and tables as commands print them. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/report.h"

@@ -13,7 +13,6 @@
 #include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/json/print.h"
-#include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
 #include "store/sys/open.h"
 #include "ui/embed.h"
@@ -26,19 +25,6 @@ PFW_EMBED(report_script, "report/page.js");
 #define DEFAULT_NAME "report.html"
 /* The first line of a page, by which an older one is known. */
 #define FIRST_LINE "<!DOCTYPE html><!-- pfw report -->\n"
-
-void report_note(struct report *report, const char *text)
-{
-	char *copy;
-
-	for (size_t i = 0; i < report->notes; i++) {
-		if (strcmp(report->note[i], text) == 0)
-			return;
-	}
-	copy = strdup(text);
-	if (copy && PFW_APPEND(report->note, report->notes, copy))
-		free(copy);
-}
 
 /* ---- what ran ---- */
 
@@ -187,9 +173,11 @@ static void put_run(struct report *report, const struct survey_input *input)
 	pfw_print(&json, "]}");
 }
 
-static void note_message(void *report, const char *text)
+static void note_message(void *user, const char *text)
 {
-	report_note(report, text);
+	struct report *report = user;
+
+	advice_note(&report->notes, text);
 }
 
 /* Ask what no sheet has, and write the findings. */
@@ -252,16 +240,16 @@ static int put_data(struct report *report, struct survey_input *input)
 	advice_see(&report->advice, &input->traces);
 	more = status > CLI_PROBLEMS ? status : put_findings(report);
 	fputs("\n\"notes\":[", report->json);
-	for (size_t i = 0; i < report->notes; i++)
-		pfw_print(&json, "%s", report->note[i]);
+	for (size_t i = 0; i < report->notes.count; i++)
+		pfw_print(&json, "%s", report->notes.note[i]);
 	fputs("]}\n", report->json);
 	return more > status ? more : status;
 }
 
 static void say_notes(const struct report *report)
 {
-	for (size_t i = 0; i < report->notes; i++)
-		cli_error(report->survey.command->name, "%s", report->note[i]);
+	for (size_t i = 0; i < report->notes.count; i++)
+		cli_error(report->survey.command->name, "%s", report->notes.note[i]);
 }
 
 /* ---- the page ---- */
@@ -495,9 +483,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 	report_steps_release(&report.steps);
 	advice_words_release(&report.words);
 	pfw_traces_close(&report.before);
-	for (size_t i = 0; i < report.notes; i++)
-		free(report.note[i]);
-	free(report.note);
+	advice_notes_release(&report.notes);
 	free(report.flame);
 	free(report.peak);
 	advice_release(&report.advice);
@@ -509,9 +495,9 @@ const struct cli_command cli_report = {
 	.operands = "[PATH...]",
 	.summary = "Make one page of a run: steps, ranks, files, operators, I/O",
 	.options = options,
-	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		   "The page is one file, works without a network, and shows what pfw overlap,\n"
-		   "table, patterns and memory say; json is the same for programs.  On a desktop\n"
-		   "the browser opens it.  docs/analysis.rst describes it.\n",
+	.details = SURVEY_PATHS
+	"The page is one file, works without a network, and shows what pfw overlap,\n"
+	"table, patterns and memory say; json is the same for programs.  On a desktop\n"
+	"the browser opens it.  docs/analysis.rst describes it.\n",
 	.main = report_main,
 };

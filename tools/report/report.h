@@ -53,8 +53,7 @@ struct report {
 	struct host_words words;  /* for each command: conditions, then operands */
 	size_t options;		  /* the words that are conditions */
 	FILE *json;		  /* what the page shows */
-	char **note;		  /* what the commands say, each once */
-	size_t notes;
+	struct advice_notes notes;
 	struct advice advice;
 	int64_t events; /* of all ranks */
 	struct report_steps steps;
@@ -82,6 +81,3 @@ void report_flame(struct report *report, size_t files);
  * something could not be written. */
 int report_standard_output(int fd);
 int report_standard_output_again(int before);
-
-/* Keep a message of a command for the page. */
-void report_note(struct report *report, const char *text);

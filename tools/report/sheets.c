@@ -394,7 +394,7 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 
 static void take_message(void *user, const char *text)
 {
-	report_note(((struct running *)user)->report, text);
+	advice_note(&((struct running *)user)->report->notes, text);
 }
 
 /* ---- a command ---- */
@@ -431,7 +431,7 @@ static bool may_read(void *user, const char *lacks)
 		text, sizeof(text),
 		"%s is in no index, and this run is too large to read it whole each time: pfw table %s shows it",
 		lacks ? lacks : "a trace without an index", group);
-	report_note(running->report, text);
+	advice_note(&running->report->notes, text);
 	return false;
 }
 
@@ -503,12 +503,12 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 	if (close_text(&running.kinds) | close_text(&running.rows))
 		running.error = -ENOMEM;
 	if (running.error && status <= CLI_PROBLEMS) {
-		report_note(report, strerror(-running.error));
+		advice_note(&report->notes, strerror(-running.error));
 		status = CLI_USAGE;
 	}
 	if (status <= CLI_PROBLEMS && sheet == sheets &&
 	    choose_steps(&report->steps, REPORT_STEP_ROWS)) {
-		report_note(report, strerror(ENOMEM));
+		advice_note(&report->notes, strerror(ENOMEM));
 		status = CLI_USAGE;
 	}
 	if (status <= CLI_PROBLEMS)
