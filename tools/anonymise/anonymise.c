@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "anonymise/anonymise.h"
+#include "common/base/text.h"
 #include "copies/copies.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
@@ -75,14 +76,13 @@ static int get_key(struct anonymise *anonymise)
 /* trace-rank0003-pid4711: as the recorder names files, without the user's part of the name. */
 static char *stem(void *user, const struct pfw_trace_file *file)
 {
-	const char *base = strrchr(file->path, '/');
 	char rank[32] = "", pid[32] = "", *made;
 
 	(void)user;
 	if (file->head.rank >= 0 && file->head.world_size > 1)
 		snprintf(rank, sizeof(rank), "-rank%04" PRId64, file->head.rank);
 	snprintf(pid, sizeof(pid), "-pid%" PRIu64, file->head.pid);
-	if (!strstr(base ? base : file->path, pid))
+	if (!strstr(pfw_text_base(file->path), pid))
 		*pid = '\0';
 	return asprintf(&made, "trace%s%s", rank, pid) < 0 ? NULL : made;
 }
@@ -197,10 +197,10 @@ const struct cli_command cli_anonymise = {
 	.summary = "Copy traces without the names in them, to send to somebody else",
 	.options = options,
 	.main = anonymise_main,
-	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		   "Names of files, directories, hosts, threads and Python functions, command\n"
-		   "lines, and all other texts of the program become pseudonyms. A name has the\n"
-		   "same one everywhere, and a path keeps its directories. Times, sizes, counts,\n"
-		   "ids and names of calls, operators and kernels stay.\n"
-		   "The key is random, and lost when the command ends, unless --key is given.\n",
+	.details = SURVEY_PATHS
+	"Names of files, directories, hosts, threads and Python functions, command\n"
+	"lines, and all other texts of the program become pseudonyms. A name has the\n"
+	"same one everywhere, and a path keeps its directories. Times, sizes, counts,\n"
+	"ids and names of calls, operators and kernels stay.\n"
+	"The key is random, and lost when the command ends, unless --key is given.\n",
 };

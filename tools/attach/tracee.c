@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
 #include "ui/cli.h"
@@ -166,20 +167,13 @@ static bool take_map(struct tracee_map *map, const char *line)
 	return map->path;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* libc.so.6, libc-2.31.so and the libraries that were apart from it before 2.34. */
 static bool is_libc_name(const char *path)
 {
 	static const char *const names[] = { "libc", "libpthread", "libdl" };
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
-		const char *rest = base_name(path);
+		const char *rest = pfw_text_base(path);
 
 		if (strncmp(rest, names[i], strlen(names[i])))
 			continue;
@@ -250,7 +244,7 @@ bool tracee_is_libc(const struct tracee *tracee, uint64_t address)
 bool tracee_has(const struct tracee *tracee, const char *name)
 {
 	for (size_t i = 0; i < tracee->maps; i++)
-		if (!strncmp(base_name(tracee->map[i].path), name, strlen(name)))
+		if (!strncmp(pfw_text_base(tracee->map[i].path), name, strlen(name)))
 			return true;
 	return false;
 }

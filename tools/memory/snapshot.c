@@ -1,5 +1,6 @@
 /* tools/memory/snapshot.c - converts a snapshot of PyTorch's allocator to the lines of a trace. */
 #include "common/base/order.h"
+#include "common/base/text.h"
 #include "memory/memory.h"
 
 #include <errno.h>
@@ -449,8 +450,7 @@ static int write_annotations(struct snapshot *snapshot)
 /* The rank in `{name}-rank{N}-memory-*.pickle`, or -1. */
 static int64_t rank_of(const char *path)
 {
-	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-	const char *at = strstr(name, "-rank");
+	const char *at = strstr(pfw_text_base(path), "-rank");
 	char *end;
 	long rank = at ? strtol(at + 5, &end, 10) : -1;
 

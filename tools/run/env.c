@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "common/settings/config.h"
 #include "run/run.h"
 #include "ui/cli.h"
@@ -15,7 +16,7 @@ static int link_into(const char *directory, const char *target)
 {
 	char path[PATH_MAX + 64];
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, run_base_name(target)) >=
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, pfw_text_base(target)) >=
 	    sizeof(path))
 		return -ENAMETOOLONG;
 	return symlink(target, path) < 0 ? -errno : 0;
@@ -25,7 +26,7 @@ static int link_into(const char *directory, const char *target)
 static void recorder_beside(char recorder[PATH_MAX + 16], const char *preload)
 {
 	snprintf(recorder, PATH_MAX + 16, "%.*slibpfw.so.1",
-		 (int)(run_base_name(preload) - preload), preload);
+		 (int)(pfw_text_base(preload) - preload), preload);
 }
 
 /* LD_PRELOAD splits at spaces and colons, so a path that contains one is reached by a symbolic
@@ -46,7 +47,7 @@ static int link_preload(struct run *run, char *path, size_t size)
 	}
 	recorder_beside(recorder, path);
 	error = link_into(run->links, path) ?: link_into(run->links, recorder);
-	name = strdup(run_base_name(path));
+	name = strdup(pfw_text_base(path));
 	if (!name || (size_t)snprintf(path, size, "%s/%s", run->links, name) >= size)
 		error = -ENAMETOOLONG;
 	free(name);
@@ -85,7 +86,7 @@ static int prepend(const char *variable, const char *entry)
  * lock. */
 static int take_sync(char path[PATH_MAX])
 {
-	size_t used = (size_t)(run_base_name(path) - path);
+	size_t used = (size_t)(pfw_text_base(path) - path);
 
 	if (used + sizeof(PRELOAD_SYNC) > PATH_MAX)
 		return -ENAMETOOLONG;

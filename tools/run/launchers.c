@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "common/base/text.h"
 #include "run/run.h"
 #include "share/executable.h"
 #include "ui/cli.h"
@@ -74,7 +75,7 @@ static void say_line(int count, char *const *words, int at)
 
 bool run_refuse(int count, char *const *words)
 {
-	const char *name = run_base_name(words[0]);
+	const char *name = pfw_text_base(words[0]);
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(outsides); i++) {
 		int at;

@@ -116,11 +116,11 @@ static const char *python_subject(const struct run *run)
 /* Name the trace after Python's script or module, else after the program. */
 static void find_name(struct run *run)
 {
-	const char *subject = run_base_name(run->words[0]);
+	const char *subject = pfw_text_base(run->words[0]);
 	size_t bytes;
 
 	if (strncmp(subject, "python", 6) == 0 && python_subject(run))
-		subject = run_base_name(python_subject(run));
+		subject = pfw_text_base(python_subject(run));
 	bytes = strlen(subject) - (ends_with(subject, ".py") ? 3 : 0);
 	snprintf(run->name, sizeof(run->name), "%.*s", (int)bytes, subject);
 	if (!run->name[0])

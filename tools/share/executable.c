@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/program.h"
+#include "common/base/text.h"
 #include "ui/cli.h"
 
 static bool is_program(const char *path)
@@ -51,11 +52,10 @@ static bool find_interpreter(struct target *target, const char *line)
 {
 	char first[PFW_PROGRAM_LINE], second[PFW_PROGRAM_LINE];
 	int count = sscanf(line, " %255s %255s", first, second);
-	const char *slash = strrchr(first, '/');
 
 	if (count < 1)
 		return false;
-	if (count == 2 && strcmp(slash ? slash + 1 : first, "env") == 0 && second[0] != '-')
+	if (count == 2 && strcmp(pfw_text_base(first), "env") == 0 && second[0] != '-')
 		return target_find(target->path, second);
 	return target_find(target->path, first);
 }

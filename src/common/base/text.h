@@ -97,6 +97,28 @@ static inline const char *pfw_text_hex(const char *text, uint64_t *value)
 	}
 }
 
+/* Write a character in UTF-8: up to four bytes.  Return their end. */
+static inline char *pfw_text_utf8(char *out, uint32_t c)
+{
+	if (c < 0x80) {
+		*out++ = (char)c;
+		return out;
+	}
+	if (c < 0x800) {
+		*out++ = (char)(0xc0 | c >> 6);
+	} else {
+		if (c < 0x10000) {
+			*out++ = (char)(0xe0 | c >> 12);
+		} else {
+			*out++ = (char)(0xf0 | (c >> 18 & 7));
+			*out++ = (char)(0x80 | (c >> 12 & 63));
+		}
+		*out++ = (char)(0x80 | (c >> 6 & 63));
+	}
+	*out++ = (char)(0x80 | (c & 63));
+	return out;
+}
+
 /* The last component of a path. */
 static inline const char *pfw_text_base(const char *path)
 {

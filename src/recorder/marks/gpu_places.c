@@ -67,22 +67,24 @@ void pfw_nvtx_name_device(int device, const char *name)
 	errno = error;
 }
 
-void pfw_nvtx_name_context(void *context, const char *name)
+/* Name what CUPTI knows a handle of the program by. */
+static void name_handle(void *handle, const char *name,
+			bool (*find)(void *handle, struct pfw_compute *place))
 {
 	struct pfw_compute place = { .name = name };
 	int error = errno;
 
-	if (name && pfw_cupti_ask() && find_context(context, &place))
+	if (name && pfw_cupti_ask() && find(handle, &place))
 		pfw_api_name_place(&place);
 	errno = error;
 }
 
+void pfw_nvtx_name_context(void *context, const char *name)
+{
+	name_handle(context, name, find_context);
+}
+
 void pfw_nvtx_name_stream(void *stream, const char *name)
 {
-	struct pfw_compute place = { .name = name };
-	int error = errno;
-
-	if (name && pfw_cupti_ask() && find_stream(stream, &place))
-		pfw_api_name_place(&place);
-	errno = error;
+	name_handle(stream, name, find_stream);
 }

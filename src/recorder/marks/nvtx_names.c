@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/os.h"
+#include "common/base/text.h"
 
 #define BUCKETS 1024u
 #define BYTES_MAX (16ull << 20) /* a program that registers more names gets nameless ranges */
@@ -86,35 +87,15 @@ const char *pfw_nvtx_category(const void *domain, uint32_t number)
 	return name ? name->text : NULL;
 }
 
-static char *put_utf8(char *out, uint32_t c)
-{
-	if (c >= 0x110000 || (c >= 0xd800 && c < 0xe000))
-		c = 0xfffd;
-	if (c < 0x80) {
-		*out++ = (char)c;
-		return out;
-	}
-	if (c < 0x800) {
-		*out++ = (char)(0xc0 | c >> 6);
-	} else {
-		if (c < 0x10000) {
-			*out++ = (char)(0xe0 | c >> 12);
-		} else {
-			*out++ = (char)(0xf0 | c >> 18);
-			*out++ = (char)(0x80 | (c >> 12 & 0x3f));
-		}
-		*out++ = (char)(0x80 | (c >> 6 & 0x3f));
-	}
-	*out++ = (char)(0x80 | (c & 0x3f));
-	return out;
-}
-
 const char *pfw_nvtx_narrow(char buf[PFW_NVTX_TEXT_BYTES], const wchar_t *wide)
 {
 	char *out = buf;
 
-	for (; wide && *wide && out < buf + PFW_NVTX_TEXT_BYTES - 5; wide++)
-		out = put_utf8(out, (uint32_t)*wide);
+	for (; wide && *wide && out < buf + PFW_NVTX_TEXT_BYTES - 5; wide++) {
+		uint32_t c = (uint32_t)*wide;
+
+		out = pfw_text_utf8(out, c >= 0x110000 || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c);
+	}
 	*out = '\0';
 	return buf;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/base/os.h"
+#include "common/base/text.h"
 #include "recorder/guest/peek.h"
 #include "recorder/spool/stacks.h"
 #include "recorder/stack/modules.h"
@@ -228,26 +229,6 @@ static bool next_char(struct bytes *bytes, unsigned width, uint32_t *value)
 	return true;
 }
 
-static char *put_utf8(char *out, uint32_t value)
-{
-	if (value < 0x80) {
-		*out++ = (char)value;
-	} else if (value < 0x800) {
-		*out++ = (char)(0xc0 | value >> 6);
-		*out++ = (char)(0x80 | (value & 63));
-	} else if (value < 0x10000) {
-		*out++ = (char)(0xe0 | value >> 12);
-		*out++ = (char)(0x80 | (value >> 6 & 63));
-		*out++ = (char)(0x80 | (value & 63));
-	} else {
-		*out++ = (char)(0xf0 | (value >> 18 & 7));
-		*out++ = (char)(0x80 | (value >> 12 & 63));
-		*out++ = (char)(0x80 | (value >> 6 & 63));
-		*out++ = (char)(0x80 | (value & 63));
-	}
-	return out;
-}
-
 /* Append a Python string, cut to so many characters of at most four bytes. */
 static char *put_string(char *out, uint64_t string, uint32_t chars, bool careful)
 {
@@ -263,7 +244,7 @@ static char *put_string(char *out, uint64_t string, uint32_t chars, bool careful
 	bytes.at = string + (state & 64 ? python.layout->ascii : python.layout->compact);
 	bytes.end = bytes.at + length * width;
 	while (chars-- && next_char(&bytes, width, &value))
-		out = put_utf8(out, value);
+		out = pfw_text_utf8(out, value);
 	return out;
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/text.h"
 #include "common/encode/encode.h"
 #include "common/format/spool.h"
 #include "store/gzip/member.h"
@@ -68,11 +69,11 @@ static void take_excluded(struct pfw_trace *trace, const struct pfw_entry *entry
 
 int64_t pfw_trace_rank_of_name(const char *path)
 {
-	const char *name = strrchr(path, '/'), *at, *last = NULL;
+	const char *at, *last = NULL;
 	int64_t rank = 0;
 	size_t digits = 0;
 
-	for (at = name ? name : path; (at = strstr(at, "-rank")); at += 5)
+	for (at = pfw_text_base(path); (at = strstr(at, "-rank")); at += 5)
 		last = at + 5;
 	while (last && last[digits] >= '0' && last[digits] <= '9' && digits < 10)
 		rank = rank * 10 + (last[digits++] - '0');
