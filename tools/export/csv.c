@@ -1,26 +1,13 @@
 /* tools/export/csv.c - CSV (RFC 4180), a row per line: times in whole ns, args as JSON. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "export/export.h"
+#include "ui/cells.h"
 
 struct csv {
 	const struct export_job *job;
 	bool begun;
 };
-
-/* Append a quoted field; inner quotes are doubled. */
-static char *quoted(char *at, const char *text, size_t bytes)
-{
-	*at++ = '"';
-	for (size_t i = 0; i < bytes; i++) {
-		if (text[i] == '"')
-			*at++ = '"';
-		*at++ = text[i];
-	}
-	*at++ = '"';
-	return at;
-}
 
 /* Append a JSON string as a field.  Its decoded text is first placed after the longest possible
  * quoted form. */
@@ -29,8 +16,8 @@ static char *field(char *at, struct pfw_slice text)
 	char *decoded = at + 2 * text.bytes + 64;
 
 	if (!text.escaped)
-		return quoted(at, text.at, text.bytes);
-	return quoted(at, decoded, pfw_slice_decode(&text, decoded, text.bytes + 1));
+		return cell_quoted(at, text.at, text.bytes);
+	return cell_quoted(at, decoded, pfw_slice_decode(&text, decoded, text.bytes + 1));
 }
 
 /* Write the header row once. */
@@ -70,8 +57,8 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 	at = field(pfw_emit(at, ","), entry->cat);
 	at = field(pfw_emit(at, ","), entry->name);
 	*at++ = ',';
-	at = quoted(at, entry->args.bytes ? entry->args.at : "{}",
-		    entry->args.bytes ? entry->args.bytes : 2);
+	at = cell_quoted(at, entry->args.bytes ? entry->args.at : "{}",
+			 entry->args.bytes ? entry->args.bytes : 2);
 	return export_sink_used(csv->job->sink, pfw_emit(at, "\r\n"));
 }
 

@@ -56,6 +56,8 @@ static void put_pool(const struct memory *memory, struct grid *grid, uint32_t nu
 /* clang-format off */
 #define POOL_COLUMNS                                                                               \
 	{ "rank", "Rank", GRID_ID }, { "pid", "Pid", GRID_TEXT }, { "device", "Device", GRID_TEXT }
+#define BLOCK_COLUMNS                                                                              \
+	POOL_COLUMNS, { "addr", "Address", GRID_TEXT }, { "bytes", "Bytes", GRID_BYTES }
 /* clang-format on */
 
 static void put_owner(const struct memory *memory, struct grid *grid, uint32_t number)
@@ -63,6 +65,16 @@ static void put_owner(const struct memory *memory, struct grid *grid, uint32_t n
 	const struct pfw_text_id *name = &memory->sums.names.name[number];
 
 	grid_text(grid, number ? name->text : NULL, name->bytes);
+}
+
+static void put_block(const struct memory *memory, struct grid *grid,
+		      const struct pfw_memory_block *block)
+{
+	char text[32];
+
+	put_pool(memory, grid, block->pool);
+	snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
+	grid_text(grid, text, strlen(text));
 }
 
 /* ---- sections ---- */
@@ -169,9 +181,7 @@ static int print_owners(const struct memory *memory)
 static int print_lives(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
-		POOL_COLUMNS,
-		{ "addr", "Address", GRID_TEXT },
-		{ "bytes", "Bytes", GRID_BYTES },
+		BLOCK_COLUMNS,
 		{ "ts", "Allocated", GRID_TS },
 		{ "freed_ts", "Freed", GRID_TS },
 		{ "dur", "Duration", GRID_NS },
@@ -179,15 +189,12 @@ static int print_lives(const struct memory *memory)
 		{ "name", "Allocated by", GRID_TEXT },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
-	char text[32];
 
 	for (size_t i = 0; i < memory->sums.lives; i++) {
 		const struct pfw_memory_life *life = &memory->sums.life[i];
 		const struct pfw_memory_block *block = &life->block;
 
-		put_pool(memory, &grid, block->pool);
-		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
-		grid_text(&grid, text, strlen(text));
+		put_block(memory, &grid, block);
 		GRID_PUT(&grid, block->bytes, block->ts_ns, life->freed ? life->freed_ns : GRID_NO,
 			 life->freed ? pfw_saturate_sub(life->freed_ns, block->ts_ns) : GRID_NO,
 			 block->step != PFW_MEMORY_NO_STEP ? (int64_t)block->step : GRID_NO);
@@ -199,24 +206,19 @@ static int print_lives(const struct memory *memory)
 static int print_unfreed(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
-		POOL_COLUMNS,
-		{ "addr", "Address", GRID_TEXT },
-		{ "bytes", "Bytes", GRID_BYTES },
+		BLOCK_COLUMNS,
 		{ "ts", NULL, GRID_TS },
 		{ "step", "Step", GRID_ID },
 		{ "name", "Allocated by", GRID_TEXT },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
-	char text[32];
 
 	for (size_t i = 0; i < memory->sums.unfreeds; i++) {
 		const struct pfw_memory_block *block = &memory->sums.unfreed[i];
 
 		if (memory->survey.row_limit >= 0 && i >= (size_t)memory->survey.row_limit)
 			break;
-		put_pool(memory, &grid, block->pool);
-		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
-		grid_text(&grid, text, strlen(text));
+		put_block(memory, &grid, block);
 		GRID_PUT(&grid, block->bytes, block->ts_ns,
 			 block->step != PFW_MEMORY_NO_STEP ? (int64_t)block->step : GRID_NO);
 		put_owner(memory, &grid, block->owner);

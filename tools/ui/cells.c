@@ -191,13 +191,8 @@ static bool has_any(const char *text, size_t bytes, const char *special)
 	return false;
 }
 
-char *cell_csv(char *at, const char *text, size_t bytes)
+char *cell_quoted(char *at, const char *text, size_t bytes)
 {
-	if (!bytes ||
-	    (text[0] != ' ' && text[bytes - 1] != ' ' && !has_any(text, bytes, ",\"\r\n\t"))) {
-		memcpy(at, text, bytes);
-		return at + bytes;
-	}
 	*at++ = '"';
 	for (size_t i = 0; i < bytes; i++) {
 		if (text[i] == '"')
@@ -206,6 +201,16 @@ char *cell_csv(char *at, const char *text, size_t bytes)
 	}
 	*at++ = '"';
 	return at;
+}
+
+char *cell_csv(char *at, const char *text, size_t bytes)
+{
+	if (!bytes ||
+	    (text[0] != ' ' && text[bytes - 1] != ' ' && !has_any(text, bytes, ",\"\r\n\t"))) {
+		memcpy(at, text, bytes);
+		return at + bytes;
+	}
+	return cell_quoted(at, text, bytes);
 }
 
 char *cell_tsv(char *at, const char *text, size_t bytes)

@@ -66,5 +66,8 @@ void cell_put_md(FILE *out, const char *text, size_t bytes);
  * blank at an end, which some readers drop.  At most 2 * bytes + 2 bytes.  Returns their end. */
 char *cell_csv(char *at, const char *text, size_t bytes);
 
+/* The same, quoted in any case. */
+char *cell_quoted(char *at, const char *text, size_t bytes);
+
 /* Append a TSV value: tab, line breaks, backslash become \t \n \r \\.  At most 2 * bytes bytes. */
 char *cell_tsv(char *at, const char *text, size_t bytes);
