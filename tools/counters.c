@@ -312,10 +312,9 @@ const struct cli_command cli_counters = {
 	.operands = "[PATH...]",
 	.summary = "Show memory, CPU, I/O and GPUs as sampled by PFW_COUNTERS",
 	.options = counters_options,
-	.details =
-		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		"A row for each counter of each process: PFW_COUNTERS=500ms records those of\n"
-		"the process and its GPUs (docs/gpu.rst), pfw_counter() the program's own.\n"
-		"Total is shown for counters whose samples say what was added since the last one.\n",
+	.details = SURVEY_PATHS
+	"A row for each counter of each process: PFW_COUNTERS=500ms records those of\n"
+	"the process and its GPUs (docs/gpu.rst), pfw_counter() the program's own.\n"
+	"Total is shown for counters whose samples say what was added since the last one.\n",
 	.main = counters_main,
 };

@@ -301,10 +301,10 @@ const struct cli_command cli_memory = {
 	.operands = "[PATH...]",
 	.summary = "Show allocations: peaks, growth in each step, who allocates, what is not freed",
 	.options = memory_options,
-	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		   "Read from events of kind memory: PyTorch's (profile_memory=True) and CUPTI's\n"
-		   "(PFW_CUPTI=memory).  PATH may also be a snapshot, the pickle written by\n"
-		   "torch.cuda.memory._dump_snapshot(); nothing in the pickle is executed.\n"
-		   "docs/analysis.rst defines the terms.\n",
+	.details = SURVEY_PATHS
+	"Read from events of kind memory: PyTorch's (profile_memory=True) and CUPTI's\n"
+	"(PFW_CUPTI=memory).  PATH may also be a snapshot, the pickle written by\n"
+	"torch.cuda.memory._dump_snapshot(); nothing in the pickle is executed.\n"
+	"docs/analysis.rst defines the terms.\n",
 	.main = memory_main,
 };

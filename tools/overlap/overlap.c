@@ -112,10 +112,10 @@ const struct cli_command cli_overlap = {
 	.operands = "[PATH...]",
 	.summary = "Show where I/O, compute and communication overlap, and what the GPU waits for",
 	.options = overlap_options,
-	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		   "Rows are for each rank with all its processes, each step, and all ranks\n"
-		   "together.  Times are exact to the nanosecond.  docs/analysis.rst defines the\n"
-		   "terms.  Traces of 1,000,000 events (PFW_INDEX_EVENTS) get an index,\n"
-		   "from which the next answer comes at once.\n",
+	.details = SURVEY_PATHS
+	"Rows are for each rank with all its processes, each step, and all ranks\n"
+	"together.  Times are exact to the nanosecond.  docs/analysis.rst defines the\n"
+	"terms.  Traces of 1,000,000 events (PFW_INDEX_EVENTS) get an index,\n"
+	"from which the next answer comes at once.\n",
 	.main = overlap_main,
 };

@@ -275,9 +275,9 @@ const struct cli_command cli_patterns = {
 	.operands = "[PATH...]",
 	.summary = "Show how files are used: sizes, order, alignment, sharing, metadata",
 	.options = patterns_options,
-	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		   "Rows are for all files, each rank and each file; files with most bytes come\n"
-		   "first.  The counters are Darshan's, counted from every single call.\n"
-		   "docs/analysis.rst defines the terms.\n",
+	.details = SURVEY_PATHS
+	"Rows are for all files, each rank and each file; files with most bytes come\n"
+	"first.  The counters are Darshan's, counted from every single call.\n"
+	"docs/analysis.rst defines the terms.\n",
 	.main = patterns_main,
 };

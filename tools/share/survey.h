@@ -55,6 +55,10 @@ struct survey_input {
 #define SURVEY_ROW_LIMIT SURVEY_INTO(row_limit), .least = -1, .most = INT32_MAX
 
 #define SURVEY_FEW_ROWS (-2)
+/* The first line of the details of commands that take traces. */
+#define SURVEY_PATHS \
+	"PATH: traces, directories, globs or base names; default: the newest run here.\n"
+
 #define SURVEY_FORMAT_NAMES "text|md|ndjson|csv|tsv"
 
 /* Rows for a command's table of options. */

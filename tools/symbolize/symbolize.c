@@ -466,12 +466,11 @@ const struct cli_command cli_symbolize = {
 	.summary = "Copy traces with functions and lines instead of addresses in stacks",
 	.options = options,
 	.main = symbolize_main,
-	.details =
-		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		"A native frame PATH+0xOFFSET becomes FILE(LINE): FUNCTION, by the debug\n"
-		"information of PATH; inlined functions become frames of their own.  Without\n"
-		"debug information it becomes PATH: FUNCTION, without a symbol it stays.\n"
-		"Debug files are looked for in /usr/lib/debug, and by debuginfod where\n"
-		"DEBUGINFOD_URLS is set.  A file with another build id than the one that ran is\n"
-		"not used.  The exit status is 1 if some file is missing or has changed.\n",
+	.details = SURVEY_PATHS
+	"A native frame PATH+0xOFFSET becomes FILE(LINE): FUNCTION, by the debug\n"
+	"information of PATH; inlined functions become frames of their own.  Without\n"
+	"debug information it becomes PATH: FUNCTION, without a symbol it stays.\n"
+	"Debug files are looked for in /usr/lib/debug, and by debuginfod where\n"
+	"DEBUGINFOD_URLS is set.  A file with another build id than the one that ran is\n"
+	"not used.  The exit status is 1 if some file is missing or has changed.\n",
 };

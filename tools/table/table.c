@@ -427,12 +427,11 @@ const struct cli_command cli_table = {
 	.summary =
 		"Show what took the time, by name, file or rank: PyTorch's key averages, and I/O",
 	.options = table_options,
-	.details =
-		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		"Compute (operators, kernels, spans) has the columns of torch.profiler's\n"
-		"key_averages().table(); I/O has calls, times, percentiles, bytes and bandwidth.\n"
-		"Conditions other than time, rank, process and thread select the rows shown;\n"
-		"self times are those of the whole trace.  Finished traces of 1,000,000 events\n"
-		"(PFW_INDEX_EVENTS) get an index, from which the next answer comes at once.\n",
+	.details = SURVEY_PATHS
+	"Compute (operators, kernels, spans) has the columns of torch.profiler's\n"
+	"key_averages().table(); I/O has calls, times, percentiles, bytes and bandwidth.\n"
+	"Conditions other than time, rank, process and thread select the rows shown;\n"
+	"self times are those of the whole trace.  Finished traces of 1,000,000 events\n"
+	"(PFW_INDEX_EVENTS) get an index, from which the next answer comes at once.\n",
 	.main = table_main,
 };
