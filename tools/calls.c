@@ -1,6 +1,5 @@
 /* tools/calls.c - `pfw calls`: lists recorded calls with their args, and unrecorded calls. */
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/calls/table.h"

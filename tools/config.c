@@ -1,6 +1,5 @@
 /* tools/config.c - `pfw config`: prints the variables and their values, or compiler flags. */
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/settings/config.h"

@@ -2,7 +2,6 @@
 #include "manual.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pfw/pfw.h"

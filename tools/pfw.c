@@ -4,7 +4,6 @@
  * room of tools/ and the store.  Start here, then ui/cli.h, then the file of a command.
  */
 #include <malloc.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "manual.h"

@@ -1,7 +1,6 @@
 /* tools/schedule.c - `pfw schedule`: prints what a schedule does in each step. */
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/settings/schedule.h"

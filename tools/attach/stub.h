@@ -1,7 +1,6 @@
 /* attach/stub.h - the machine code that `pfw attach` lays into a process. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

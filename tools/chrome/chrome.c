@@ -8,7 +8,6 @@
 #include "chrome/chrome.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "store/json/walk.h"

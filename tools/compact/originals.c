@@ -4,7 +4,6 @@
  * is no trace, and nothing at all if not all of it can be.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* tools/compact/recover.c - before a merge: finishes traces, and refuses those still written. */
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

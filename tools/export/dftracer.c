@@ -3,7 +3,6 @@
  * Times are whole µs.  Files and hosts are hashes; a metadata line gives the name of each hash.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "export/export.h"

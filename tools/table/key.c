@@ -1,5 +1,4 @@
 /* tools/table/key.c - makes the key of the row that a line is added to; see table.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "store/json/walk.h"

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Copy from a program's pointer; false: unreadable.  Thread: any.  Signal: safe. */
 bool pfw_peek(void *to, const void *from, size_t bytes);

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct pfw_spool;

@@ -1,8 +1,6 @@
 /* recorder/stack/cfi.c - finds and runs the call frame instructions of an address; see cfi.h. */
 #include "recorder/stack/cfi.h"
 
-#include <string.h>
-
 #include "common/base/os.h"
 #include "recorder/guest/peek.h"
 

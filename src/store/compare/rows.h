@@ -6,8 +6,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "store/kit/saturate.h"
 #include "store/kit/text_ids.h"
 #include "store/math/log.h"

@@ -1,7 +1,6 @@
 /* store/math/intervals.h - exact unions of time intervals, in nanoseconds and little memory. */
 #pragma once
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/text_ids.h"

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
