@@ -147,6 +147,9 @@ def test_a_second_run_of_one_name_with_its_children(tmp_path):
 def test_an_untraced_child_in_the_summary(tmp_path):
     said = pfw(tmp_path, "run", "-o", "t", "--", "sh", "-c", "env -i cat data; cat data").stderr
     assert "1 child process not traced" in said and "PFW_FOLLOW=1" in said
+    (words,) = re.findall(r"1 child process not traced: pfw (query .*) says why", said)
+    why = pfw(tmp_path, *words.split(), "--fields", "args.why", "t").stdout.splitlines()
+    assert why == ["args.why", "environment without LD_PRELOAD"]
     ends = [line["args"].get("untraced_children", 0) for name in harness.trace_names(tmp_path)
             for line in harness.read_lines(tmp_path / name) if line["name"] == "end"]
     assert sum(ends) == 1

@@ -314,8 +314,8 @@ static void say_untraced(const struct sums *sums)
 {
 	if (sums->untraced)
 		line(sums, CLI_YELLOW,
-		     "%s child process%s not traced: query --cat pfw says why (PFW_FOLLOW=1 "
-		     "follows into a cleaned environment)",
+		     "%s child process%s not traced: pfw query --cat pfw --name untraced_child says why "
+		     "(PFW_FOLLOW=1 follows into a cleaned environment)",
 		     cli_count(sums->untraced), sums->untraced == 1 ? "" : "es");
 }
 
