@@ -361,9 +361,11 @@ assert len(list(Broken(2))) == 2
 
 
 @pytest.mark.parametrize("variables", [{"PFW_TORCH_OPS": "0", "PFW_STEP": "auto"}, {"PFW_TORCH_OPS": "1"}])
-def test_workers_have_the_loaders_numbers(tmp_path, variables):
-    """Each iterator's, once; an iterator that is unlike PyTorch's changes nothing."""
-    lines, said = run(tmp_path, build(tmp_path), LOADER + WORKERS, DFTRACER_DATA_DIR=str(tmp_path), **variables)
+@pytest.mark.parametrize("kind", ["_MultiProcessing", "_StatefulMultiProcessing"])
+def test_workers_have_the_loaders_numbers(tmp_path, variables, kind):
+    """Each iterator's, once, torchdata's StatefulDataLoader's too; one that is unlike PyTorch's changes nothing."""
+    script = LOADER + WORKERS.replace("_MultiProcessing", kind)
+    lines, said = run(tmp_path, build(tmp_path), script, DFTRACER_DATA_DIR=str(tmp_path), **variables)
     assert said == ""
     told = [(line["args"]["pid"], line["args"]["number"]) for line in lines if line["name"] == "DataLoader worker"]
     assert len(told) == 6 == len({pid for pid, _ in told}) and [number for _, number in told] == [0, 1, 2] * 2

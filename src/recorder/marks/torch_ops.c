@@ -59,7 +59,6 @@ _Static_assert(sizeof(struct callback) == 40, "as at::RecordFunctionCallback");
 
 /* Names of PyTorch's own ranges. */
 static const char loader_next[] = "enumerate(DataLoader)#";
-static const char workers_next[] = "enumerate(DataLoader)#_MultiProcessing";
 static const char optimizer_step[] = "Optimizer.step#";
 
 enum state { UNWANTED, LOOKING, FOUND, UNKNOWN };
@@ -291,9 +290,10 @@ static void name_worker(int64_t pid, uint64_t number)
 	pfw_api_end_instant(&span);
 }
 
+/* Whatever the iterator's class is named: torchdata's is _StatefulMultiProcessingDataLoaderIter. */
 static void name_workers(const char *name)
 {
-	if (!strncmp(name, workers_next, strlen(workers_next)) && pfw_api_on() &&
+	if (!strncmp(name, loader_next, strlen(loader_next)) && pfw_api_on() &&
 	    !pfw_thread.vfork_child)
 		pfw_torch_loader_workers(name_worker);
 }
