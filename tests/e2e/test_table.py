@@ -466,6 +466,22 @@ def test_waiting_for_a_loader_is_no_compute(tmp_path):
         assert head == "Wall 20.000us; compute took 3.000us (15.0%), loading 7.000us (35.0%)", options
 
 
+@pytest.mark.parametrize("group, head", [
+    ("name", "Wall 20.000us; loading 4.000us (20.0%), I/O took 2.000us (10.0%)"),
+    ("rank", "Wall 20.000us; I/O took 2.000us (10.0%)"),
+    ("step", "Wall 20.000us; I/O took 2.000us (10.0%)"),
+    ("cat", "Wall 20.000us; I/O took 2.000us (10.0%)")])
+def test_steps_alone_are_no_compute(tmp_path, group, head):
+    """As of a program of TensorFlow or JAX that calls pfw.step()."""
+    trace = Trace()
+    trace.add("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "PP", 0, 4_000, {"device": 0})
+    trace.add("ProfilerStep#0", "PP", 0, 20_000, {"device": 0})
+    trace.add("read", "POSIX", 8_000, 2_000, {"fname": "/d/x", "ret": 4096})
+    path = trace.write(tmp_path / "t.pfw")
+    for options in ((), ("--no-index",)):
+        assert table(path, "--group-by", group, *options).stdout.splitlines()[0] == head, options
+
+
 def test_text_of_io(tmp_path):
     trace = Trace()
     for i in range(4):

@@ -262,24 +262,62 @@ static int make_view(struct table_view *view, struct table *table,
 }
 
 /* Of a view of compute by name, the time in rows whose names begin so. */
-static double self_us_of(const struct table_view *view, const char *begin)
+static double self_ns_of(const struct table_view *view, const char *begin)
 {
-	const struct table_options *options = view->options;
-	double us = 0;
+	double ns = 0;
 	unsigned n = 0;
 
-	if (!options->by_name || view->section != PFW_TABLE_COMPUTE)
-		return 0;
-	while (options->field[n] != TABLE_NAME)
+	while (view->options->field[n] != TABLE_NAME)
 		n++;
 	for (size_t i = 0; i < view->rows; i++) {
 		struct pfw_slice name;
 
 		name.at = table_text(view->row[i], n, &name.bytes);
 		if (pfw_slice_begins(&name, begin))
-			us += (double)view->row[i]->sums.self_ns / 1000.0;
+			ns += (double)view->row[i]->sums.self_ns;
 	}
-	return us;
+	return ns;
+}
+
+/* One share of the wall time. */
+static void put_share(FILE *out, const char **before, const char *what, double ns, double wall)
+{
+	fprintf(out, "%s%s %s (%.1f%%)", *before, what, cli_time(pfw_saturate_whole(ns)),
+		ns * 100 / wall);
+	*before = ", ";
+}
+
+static void put_io(FILE *out, const char **before, const struct table_view *view, double wall)
+{
+	static const char *const names[] = {
+		[TABLE_NET] = "sockets and waiting", [TABLE_SYNC] = "locks and sleeps"
+	};
+	const int64_t *apart_ns = view->table->apart_ns;
+	double self_ns = view->self_us * 1000;
+
+	for (unsigned k = 0; k < TABLE_APART; k++)
+		self_ns -= (double)apart_ns[k];
+	put_share(out, before, "I/O took", fmax(self_ns, 0), wall);
+	for (unsigned k = 0; k < TABLE_APART; k++)
+		if (apart_ns[k])
+			put_share(out, before, names[k], (double)apart_ns[k], wall);
+}
+
+/* Rows without names do not say which time is a step's or a loader's, so nothing is said of them.
+ * If there are only steps and loading, compute was not recorded, which is not 0. */
+static void put_compute(FILE *out, const char **before, const struct table_view *view, double wall)
+{
+	double loading_ns, self_ns;
+
+	if (!view->options->by_name)
+		return;
+	loading_ns = self_ns_of(view, PFW_LOADER_NAME);
+	/* What lies in no operator of a step is the rest of it, whatever the program does then. */
+	self_ns = view->self_us * 1000 - loading_ns - self_ns_of(view, "ProfilerStep");
+	if (pfw_saturate_whole(self_ns) > 0 || view->has_device)
+		put_share(out, before, "compute took", fmax(self_ns, 0), wall);
+	if (loading_ns > 0)
+		put_share(out, before, "loading", loading_ns, wall);
 }
 
 /* The wall time, and how much of it the rows took: threads work side by side, so it may be more. */
@@ -294,32 +332,14 @@ static void put_head(FILE *out, const struct table *table, const struct table_vi
 
 	fprintf(out, "Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
-		bool io = view[i].section == PFW_TABLE_IO;
-		double loading_ns = self_us_of(&view[i], PFW_LOADER_NAME) * 1000;
-		double self_ns = view[i].self_us * 1000 - loading_ns;
-
-		/* What lies in no operator of a step is the rest of it, whatever the program does then. */
-		self_ns -= self_us_of(&view[i], "ProfilerStep") * 1000;
-		for (unsigned k = 0; io && k < TABLE_APART; k++)
-			self_ns -= (double)table->apart_ns[k];
-		self_ns = fmax(self_ns, 0);
-		fprintf(out, "%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
-			cli_time(pfw_saturate_whole(self_ns)), self_ns * 100 / wall);
-		if (loading_ns > 0)
-			fprintf(out, ", loading %s (%.1f%%)",
-				cli_time(pfw_saturate_whole(loading_ns)), loading_ns * 100 / wall);
-		for (unsigned k = 0; io && k < TABLE_APART; k++)
-			if (table->apart_ns[k])
-				fprintf(out, ", %s %s (%.1f%%)",
-					k == TABLE_NET ? "sockets and waiting" : "locks and sleeps",
-					cli_time(table->apart_ns[k]),
-					(double)table->apart_ns[k] * 100 / wall);
-		before = ", ";
+		if (view[i].section == PFW_TABLE_IO)
+			put_io(out, &before, &view[i], wall);
+		else
+			put_compute(out, &before, &view[i], wall);
 		more |= view[i].self_us * 1e3 > wall || view[i].self_device_us * 1e3 > wall;
 		if (view[i].has_device)
-			fprintf(out, ", %s %s (%.1f%%)", view[i].device,
-				cli_time(pfw_saturate_whole(view[i].self_device_us * 1000)),
-				view[i].self_device_us * 1e5 / wall);
+			put_share(out, &before, view[i].device, view[i].self_device_us * 1000,
+				  wall);
 	}
 	fprintf(out, "%s", more ? ", added up over threads" : "");
 }
