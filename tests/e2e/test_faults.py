@@ -309,6 +309,20 @@ def test_rings_of_a_small_cgroup(top, most, used):
     assert sizes[1] < 2 << 20 < sizes[0]
 
 
+@pytest.mark.parametrize("limit, status", [(10 << 30, 0), (12 << 20, 2)])
+def test_spans_of_a_table_in_a_small_cgroup(top, limit, status):
+    """They go to temporary files, for which there is no room here, only where memory is short."""
+    trace = top / "t.pfw"
+    trace.write_text("".join(
+        f'{{"id":{i},"name":"step","cat":"app","pid":7,"tid":7,"ts":{1_795_230_878_000_000 + 10 * i}.000,'
+        f'"dur":5.000,"ph":"X","args":{{}}}}\n' for i in range(60_000)))
+    script = f"mount -t tmpfs none /sys/fs/cgroup && echo {limit} >/sys/fs/cgroup/memory.max && " \
+             f"echo {4 << 20} >/sys/fs/cgroup/memory.current && mount -t tmpfs -o size=64k none {top}/work"
+    result = harness.run(in_own_mounts(script, harness.PFW, "table", "-j1", "--no-index", trace),
+                         harness.clean_environment(TMPDIR=str(top / "work")), status=status)
+    assert ("No space left" in result.stderr) == bool(status)
+
+
 # ---- the clock ----
 
 @pytest.mark.parametrize("looks", [0, 8])  # before the second reading of the clock, and in the third

@@ -337,6 +337,7 @@ SHARED = {
     "store/line/fast.c": {"last": "atomic"},
     "store/line/io.c": {"slot": "filled once, by pthread_once()", "once": "pthread_once()'s own"},
     "store/recover/lines.c": {"clock": "pthread_once()'s own"},
+    "store/sys/spill.c": {"known": "atomic, and set once"},
     "store/sqlite/rows.c": {"kept": "atomic: a thread takes it whole"},
     "tools/compact/compact.c": {"compact_stop": "set before there are threads"},
     "tools/attach/attach.c": {"worker": "of a signal handler; this process has one thread"},

@@ -121,7 +121,7 @@ static void release(struct table_pass *collect)
 static int init(struct table_pass *collect)
 {
 	collect->worker = calloc(collect->jobs, sizeof(*collect->worker));
-	collect->nesting = pfw_nesting_create(TABLE_MEMORY);
+	collect->nesting = pfw_nesting_create(pfw_spill_memory(TABLE_MEMORY));
 	if (!collect->worker || !collect->nesting)
 		return -ENOMEM;
 	for (unsigned i = 0; i < collect->jobs; i++) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "common/base/available.h"
 
 #define FIRST_ROOM 4096u
 /* A smaller array stays in memory regardless of the budget: a file costs a descriptor, and there
@@ -149,13 +152,28 @@ static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_b
 	return 0;
 }
 
+size_t pfw_spill_memory(size_t bytes)
+{
+	static _Atomic uint64_t known;
+	uint64_t most = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!most) {
+		most = pfw_available(UINT64_MAX) / 8 | 1;
+		atomic_store_explicit(&known, most, memory_order_relaxed);
+	}
+	return bytes < most ? bytes : most > SMALL ? (size_t)most : SMALL;
+}
+
 size_t pfw_spill_share(void)
 {
 	cpu_set_t cpus;
-	bool many = sched_getaffinity(0, sizeof(cpus), &cpus) < 0; /* more than the set has */
-	size_t bytes = ((size_t)512 << 20) / (many ? 64 : (unsigned)CPU_COUNT(&cpus));
+	/* More than the set has room for is an error. */
+	unsigned count = sched_getaffinity(0, sizeof(cpus), &cpus) ? 64u
+								   : (unsigned)CPU_COUNT(&cpus);
+	size_t bytes = ((size_t)512 << 20) / count, most = pfw_spill_memory(SIZE_MAX) / count;
 
-	return bytes > 64u << 20 ? 64u << 20 : bytes < 8u << 20 ? 8u << 20 : bytes;
+	bytes = bytes > 64u << 20 ? 64u << 20 : bytes < 8u << 20 ? 8u << 20 : bytes;
+	return bytes < most ? bytes : most > SMALL ? most : SMALL;
 }
 
 int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_budget *budget)

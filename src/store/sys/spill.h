@@ -13,8 +13,12 @@ struct pfw_spill_budget {
 	size_t used;
 };
 
+/* So many bytes, but at most an eighth of what was available at the first call, within the process's cgroups,
+ * and a MiB at least.  Thread: any. */
+size_t pfw_spill_memory(size_t bytes);
+
 /* A budget for one of the files that are worked on at a time, one for each processor: 64 MiB for up to
- * eight, 8 MiB from 64 on. */
+ * eight, 8 MiB from 64 on; less where the share of a processor of pfw_spill_memory() is less. */
 size_t pfw_spill_share(void);
 
 struct pfw_spill {
