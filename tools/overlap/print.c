@@ -419,10 +419,11 @@ int overlap_print(const struct overlap *overlap, const struct overlap_options *o
 	    (options->steps || overlap->ranks > 1 || cli_for_people(options->survey.format)))
 		error = overlap_steps_find(&answer.steps, overlap);
 	if (!error && options->steps && !answer.steps.count && !options->survey.quiet)
-		cli_error("overlap",
-			  "these traces have no steps: `pfw run --torch` makes one of each batch, "
-			  "`pfw run --step NAME` one of each span of that name, pfw_step() and "
-			  "pfw.step() where the program calls them");
+		cli_error(
+			"overlap",
+			"these traces have no steps: record with `pfw run --torch` (each batch is "
+			"a step) or `pfw run --step NAME` (each span of that name is one), or call "
+			"pfw_step() or pfw.step() in the program");
 	if (!error && overlap->ranks > 1)
 		answer.straggler = overlap_stragglers(overlap, &answer.steps);
 	if (!error)
