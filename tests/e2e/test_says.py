@@ -3,10 +3,13 @@
 And steps without variables: `pfw run --torch`, `--step`, `--steps`.
 """
 import csv
+import ctypes
+import fcntl
 import os
 import pty
 import re
 import subprocess
+import termios
 import time
 
 import pytest
@@ -183,11 +186,15 @@ def test_binary_is_not_for_a_terminal(tmp_path):
 # ---- why lines are read ----
 
 def slowly(words, text):
-    """Standard error of a command whose input comes in two halves, more than a second apart."""
+    """Standard error of a command whose input comes in two halves, more than a second after it has taken the first."""
     with subprocess.Popen([harness.PFW, *words, "-"], env=harness.clean_environment(), stdin=subprocess.PIPE,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         process.stdin.write(text[:len(text) // 2])
         process.stdin.flush()
+        waits = ctypes.c_int(1)
+        while waits.value:
+            time.sleep(0.01)
+            fcntl.ioctl(process.stdin, termios.FIONREAD, waits)
         time.sleep(1.2)
         _, said = process.communicate(text[len(text) // 2:], timeout=60)
         assert process.returncode == 0
