@@ -67,6 +67,15 @@ class Running:
             caught = re.search(r"^SigCgt:\t(\w+)", status.read(), re.M)[1]
         return int(caught, 16) >> (signal.SIGTERM - 1) & 1
 
+    def reads(self):
+        """How many it has made."""
+        with open(f"/proc/{self.pid}/io") as counts:
+            return int(re.search(r"^syscr: (\d+)", counts.read(), re.M)[1])
+
+    def sleeps(self):
+        with open(f"/proc/{self.pid}/status") as status:
+            return re.search(r"^State:\tS", status.read(), re.M)
+
     def end(self, expected="ok\n", status=0):
         self.process.send_signal(signal.SIGTERM)
         out, error = self.process.communicate(timeout=60)
@@ -210,14 +219,15 @@ def test_it_stays_loaded_while_a_thread_is_in_a_call(running):
     until(one.is_ready, "it does not wait for SIGTERM")
     one.attach("-o", "t")
     one.process.send_signal(signal.SIGUSR2)
-    time.sleep(0.1)
+    until(one.sleeps, "it waits in no call")
     said = one.detach().stdout
     assert f"{one.pid}: the recorder stays loaded, unused: thread {one.pid} waits in a call" in said
     other = one.pfw("attach", one.pid, "-o", "t", "--all")
     assert other.returncode == 1 and "with other variables" in other.stderr
     one.attach("-o", "t")
+    before = one.reads()
     one.process.send_signal(signal.SIGUSR1)  # it returns through the recorder
-    time.sleep(0.05)
+    until(lambda: one.reads() > before + 9, "it reads no more")
     assert "stays loaded" not in one.detach().stdout
     assert "libpfw" not in one.maps()
     one.end()
