@@ -334,7 +334,7 @@ static void test_time_metric_says_what_it_cannot_change(void **state)
 	assert_false(read_env(ENABLED("DFTRACER_TIME_METRIC=NS"), &said).whole_us);
 	assert_int_equal(said.count, 1);
 	assert_non_null(strstr(said.lines, "DFTRACER_TIME_METRIC=NS: no effect: "));
-	assert_non_null(strstr(said.lines, "Only US changes anything"));
+	assert_non_null(strstr(said.lines, "US: times are whole microseconds"));
 }
 
 static void test_combinations(void **state)
