@@ -162,7 +162,7 @@ def test_an_untraced_child_in_the_summary(tmp_path):
 def test_a_program_of_a_user_who_can_make_no_trace(tmp_path):
     nobody = ["setpriv", "--reuid", "65534", "--clear-groups", "cat", "/etc/hostname"]
     said = pfw(tmp_path, "run", "--all", "-o", "t", *nobody).stderr
-    assert "cannot create the trace" in said and "1 child process not traced: query --cat pfw says why" in said
+    assert "cannot create the trace" in said and "1 child process not traced: pfw query " in said
     asked = pfw(tmp_path, "query", "--cat", "pfw", "--name", "untraced_child", "--fields", "args.why", "t")
     assert asked.stdout.splitlines()[1:] == ["its trace cannot be created: EACCES"]
 
