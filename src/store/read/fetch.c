@@ -2,7 +2,6 @@
 #include "store/read/fetch.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "common/format/gzip.h"
@@ -12,9 +11,11 @@
 
 /* Bytes read at once to find the end of the last line of a block; most lines are shorter. */
 #define TAIL 4096u
-/* The kernel copies with `rep movsb`, which on AMD Zen takes four times as long where the target lies 1 to
- * 31 bytes further in its page than the source. */
-#define COPY_ALIGN 32u
+/* Bytes read before a block of text.  The last of them tells whether a line begins there.  The others are
+ * for the kernel, which copies with `rep movsb`: on AMD Zen that takes four times as long where the
+ * target lies 1 to 31 bytes further in its page than the source.  A large buffer of malloc() begins at
+ * byte 16 of a page, and most blocks begin with a page. */
+#define BEFORE 32u
 /* The most text that is read of a damaged member; a problem reports more. */
 #define SALVAGE_MAX (PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX)
 
@@ -96,15 +97,6 @@ static int read_tail(int fd, struct pfw_buffer *text, size_t begin, uint64_t at,
 	return 0;
 }
 
-/* How many bytes before byte `at` of the file a read into `data` begins: one at least, unless that is the
- * first, and so many that addresses and places in the file differ by a multiple of COPY_ALIGN. */
-static size_t bytes_before(uint64_t at, const char *data)
-{
-	size_t before = 1 + (size_t)((at - 1 - (uintptr_t)data) % COPY_ALIGN);
-
-	return before < at ? before : (size_t)at;
-}
-
 /* Where the lines begin that begin in a block: after the first '\n' from the byte before it on. */
 static size_t first_line(const struct pfw_buffer *text, size_t before)
 {
@@ -121,10 +113,10 @@ static int fetch_text(int fd, const struct pfw_block *block, struct pfw_fetched 
 		      struct pfw_problems *problems)
 {
 	struct pfw_buffer *text = &fetched->text;
-	int error = pfw_buffer_room(text, COPY_ALIGN + (size_t)block->bytes + TAIL);
-	size_t before = error ? 0 : bytes_before(block->at, text->data);
+	size_t before = block->at < BEFORE ? (size_t)block->at : BEFORE;
 	size_t bytes = before + (size_t)block->bytes;
 	uint64_t at = block->at - before;
+	int error = pfw_buffer_room(text, bytes + TAIL);
 	ssize_t got;
 
 	if (error)
