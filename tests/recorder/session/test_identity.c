@@ -177,7 +177,7 @@ static void a_base_too_long_is_none(void **state)
 	pfw_identity_find(&identity, &config, variables);
 	pfw_identity_set_base(&identity, base);
 	assert_string_equal(identity.base, "");
-	assert_int_equal(pfw_identity_trace(&identity, &config, path, &compressed), -EINVAL);
+	assert_int_equal(pfw_identity_trace(&identity, &config, path, &compressed), -ENAMETOOLONG);
 }
 
 int main(void)
