@@ -290,11 +290,12 @@ static void name_worker(int64_t pid, uint64_t number)
 	pfw_api_end_instant(&span);
 }
 
-/* Whatever the iterator's class is named: torchdata's is _StatefulMultiProcessingDataLoaderIter. */
+/* Those of an iterator that has some: _MultiProcessingDataLoaderIter, or torchdata's
+ * _StatefulMultiProcessingDataLoaderIter. */
 static void name_workers(const char *name)
 {
-	if (!strncmp(name, loader_next, strlen(loader_next)) && pfw_api_on() &&
-	    !pfw_thread.vfork_child)
+	if (!strncmp(name, loader_next, strlen(loader_next)) && strstr(name, "MultiProcessing") &&
+	    pfw_api_on() && !pfw_thread.vfork_child)
 		pfw_torch_loader_workers(name_worker);
 }
 
