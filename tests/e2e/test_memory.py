@@ -379,6 +379,24 @@ def test_one_event_is_found(tmp_path, dur):
     assert text_of("--format", "csv", trace) == true and ",64," in true
 
 
+@pytest.mark.parametrize("ts, owner", [(11.0, "mm"), (399991.0, "mm"), (5e5, None)])
+def test_the_first_event_comes_late(tmp_path, ts, owner):
+    """In a span of an early block, whose index is then made anew; in one of its own block; in none."""
+    trace = without_events(tmp_path / "t.pfw", 40000, event(ts, 1, 64), event(ts + 1, 2, 128))
+    text = trace.read_text()
+    trace.write_text(text.replace("\n", "\n{bad\n", 1))
+    true = harness.run([PFW, "memory", "--no-index", "--format", "ndjson", trace], status=None)
+    rows = [json.loads(row) for row in true.stdout.splitlines()]
+    assert [row["name"] for row in rows if row["section"] == "owner"] == [owner]
+    told = harness.run([PFW, "index", "-q", trace], status=None).stderr
+    assert told.count("t.pfw:2:") == 1, told
+    harness.run([PFW, "index", "-q", "--check", trace], status=None)
+    assert harness.run([PFW, "memory", "--format", "ndjson", trace], status=None).stdout == true.stdout
+    middle = text.index("\n", len(text) // 2)  # which the index cannot see
+    trace.write_text(trace.read_text().replace(text[middle:middle + 40], text[middle:middle + 40].replace("m", "n"), 1))
+    assert harness.run([PFW, "memory", "--format", "ndjson", trace], status=None).stdout == true.stdout
+
+
 def test_conditions_are_checked_in_any_case(tmp_path):
     trace = without_events(tmp_path / "t.pfw", 3000)
     before = harness.run([PFW, "memory", "--since", "step:3", trace], status=2).stderr

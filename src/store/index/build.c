@@ -32,7 +32,7 @@ struct named {
 	struct pfw_fname_hashes *fnames; /* the names in a DFTracer file */
 	bool sorted;			 /* its blocks are in order of time */
 	uint64_t from;			 /* the first byte that is in no index yet */
-	bool again;			 /* its index cannot be added to after all */
+	bool again;			 /* its index must be made anew: see build_again() */
 };
 
 /*
@@ -145,7 +145,8 @@ static int begin_block(struct building *building, size_t file, struct held *held
 	named->known = !error;
 	pthread_mutex_unlock(&building->naming);
 	held->summary.fnames = named->fnames;
-	return error ? error : pfw_gather_begin(&held->gather, named->sorted);
+	return error ? error
+		     : pfw_gather_begin(&held->gather, named->sorted, building->build->anew);
 }
 
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
@@ -471,7 +472,7 @@ static void end(struct building *building)
 	free(building->traces.file);
 }
 
-/* ---- again, without what was indexed before ---- */
+/* ---- again, with what was indexed before, or what a kind left out; problems were reported ---- */
 
 struct again {
 	const struct pfw_index_build *build;
@@ -493,14 +494,6 @@ static void progress_again(void *user, uint64_t bytes, uint64_t all)
 		again->build->progress(again->build->user, bytes, all);
 }
 
-static void problem_again(void *user, size_t file, const struct pfw_scan_problem *problem)
-{
-	const struct again *again = user;
-
-	if (again->build->problem)
-		again->build->problem(again->build->user, again->file + file, problem);
-}
-
 static int build_again(const struct pfw_index_build *build, size_t file)
 {
 	const struct pfw_traces one = { .file = &build->traces->file[file], .count = 1 };
@@ -512,7 +505,7 @@ static int build_again(const struct pfw_index_build *build, size_t file)
 	anew.user = &again;
 	anew.built = built_again;
 	anew.progress = progress_again;
-	anew.problem = problem_again;
+	anew.problem = NULL;
 	return pfw_index_build(&anew);
 }
 

@@ -26,7 +26,7 @@ struct pfw_index_build {
 	const struct pfw_traces *traces; /* regular files only */
 	unsigned jobs;			 /* as in struct pfw_pass */
 	bool check;			 /* compare with the index on disk, and write nothing */
-	bool anew;			 /* add to no index */
+	bool anew;			 /* add to no index, and tell kinds `once` */
 	bool unasked; /* PFW_INDEX_UNASKED; the first index that cannot be made is the end */
 	void *user;
 	/* Called once for each file, in order, after all its problem() calls; for one whose index

@@ -30,9 +30,10 @@ static void list_kinds(struct pfw_gather *gather, unsigned class)
 	}
 }
 
-int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
+int pfw_gather_begin(struct pfw_gather *gather, bool sorted, bool once)
 {
 	gather->sorted = sorted;
+	gather->once = once;
 	for (size_t i = 0; i < pfw_index_kind_count; i++) {
 		if (gather->block[i])
 			pfw_index_kind_table[i]->block_clear(gather->block[i]);
@@ -74,12 +75,14 @@ static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
 	return pfw_put_row(put);
 }
 
-static void *create_file(const struct pfw_index_kind *kind, bool sorted)
+static void *create_file(const struct pfw_index_kind *kind, const struct pfw_gather *gather)
 {
 	void *file = kind->file_create();
 
-	if (file && sorted && kind->sorted)
+	if (file && gather->sorted && kind->sorted)
 		kind->sorted(file);
+	if (file && gather->once && kind->once)
+		kind->once(file);
 	return file;
 }
 
@@ -89,7 +92,7 @@ int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gat
 
 	for (size_t i = 0; gather && i < pfw_index_kind_count && !error; i++) {
 		if (!writer->kind[i])
-			writer->kind[i] = create_file(pfw_index_kind_table[i], gather->sorted);
+			writer->kind[i] = create_file(pfw_index_kind_table[i], gather);
 		if (!writer->kind[i])
 			return -ENOMEM;
 		error = pfw_index_kind_table[i]->take(writer->kind[i], gather->block[i],

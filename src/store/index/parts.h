@@ -50,9 +50,12 @@ struct pfw_index_kind {
 	void *(*file_create)(void);
 	/* After file_create(), of a compacted file: its blocks are in order of time.  NULL: no matter. */
 	void (*sorted)(void *file);
+	/* After file_create(), if take() may not return -EAGAIN.  NULL: no matter. */
+	void (*once)(void *file);
 	void (*file_free)(void *file);
 	/* Take the next block, and append its row, if there is one, to *data (empty at first).  0 or
-	 * -errno, as the next ones; pfw_blob_put() and the like need no check. */
+	 * -errno, as the next ones; pfw_blob_put() and the like need no check.  -EAGAIN: the index must be
+	 * made anew, by a file's struct that is told `once`. */
 	int (*take)(void *file, void *block, struct pfw_blob *data);
 	/* After the last block: append the last row, whose block is the number of blocks. */
 	int (*end)(void *file, struct pfw_blob *data);
@@ -82,7 +85,7 @@ extern const size_t pfw_index_kind_count;
 
 /* The parts of one block.  All zero: none yet. */
 struct pfw_gather {
-	bool sorted; /* see struct pfw_index_kind */
+	bool sorted, once; /* see struct pfw_index_kind */
 	void *block[PFW_INDEX_KINDS_MAX];
 	/* Which kinds get a line of each class; after the last one `add` is NULL. */
 	struct pfw_gather_to {
@@ -92,7 +95,7 @@ struct pfw_gather {
 };
 
 /* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */
-int pfw_gather_begin(struct pfw_gather *gather, bool sorted);
+int pfw_gather_begin(struct pfw_gather *gather, bool sorted, bool once);
 void pfw_gather_release(struct pfw_gather *gather);
 
 /* Inline: this runs for every line. */

@@ -1,15 +1,18 @@
 /* store/memory/in_index.c - stores a trace's allocations in its index: docs/index_format.rst.
  *
  * The owner of an allocation is the span that it lies in.  In a compacted file, which is sorted, spans that
- * have ended have no later allocations; of other files all spans are kept until the end.
+ * have ended have no later allocations.  Of other files all spans are kept until the end, but only from
+ * the first allocation on: most traces have none.  If that lies in an earlier span, the index is made anew.
  */
 #include "store/memory/in_index.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "store/index/db.h"
 #include "store/kit/grow.h"
+#include "store/kit/saturate.h"
 #include "store/line/io.h"
 #include "store/line/step_name.h"
 #include "store/memory/memory.h"
@@ -46,8 +49,9 @@ struct block {
 	size_t steps, step_room;
 	struct named *named;
 	size_t named_room;
-	uint64_t all;	 /* lines */
-	int64_t last_ns; /* the greatest ts of its events */
+	uint64_t all;	     /* lines */
+	int64_t last_ns;     /* the greatest ts of its events */
+	int64_t span_end_ns; /* the greatest end of its spans */
 };
 
 struct file {
@@ -60,9 +64,10 @@ struct file {
 	size_t name_room;
 	uint64_t lines;
 	unsigned leaders;
-	bool sorted;
-	int64_t last_ns; /* if sorted: nothing comes before it */
-	bool any, none;	 /* there are events; they cannot be counted */
+	bool sorted, once;
+	int64_t last_ns;     /* if sorted: nothing comes before it */
+	int64_t span_end_ns; /* the greatest end of spans that were not kept */
+	bool any, none;	     /* there are events; they cannot be counted */
 };
 
 /* ---- lines of a block ---- */
@@ -72,7 +77,7 @@ static void *create_block(void)
 	struct block *block = calloc(1, sizeof(*block));
 
 	if (block)
-		block->last_ns = INT64_MIN;
+		block->last_ns = block->span_end_ns = INT64_MIN;
 	return block;
 }
 
@@ -85,7 +90,7 @@ static void clear_block(void *user)
 		block->named[i].known = false;
 	block->steps = 0;
 	block->all = 0;
-	block->last_ns = INT64_MIN;
+	block->last_ns = block->span_end_ns = INT64_MIN;
 }
 
 static void free_block(void *user)
@@ -152,6 +157,7 @@ static int add_owner(struct block *block, const struct pfw_entry *entry, struct 
 	pfw_memory_span_of(added, entry);
 	added->name = named->name - 1;
 	added->process = process_of(entry);
+	PFW_RAISE(block->span_end_ns, added->end_ns);
 	return 0;
 }
 
@@ -215,13 +221,18 @@ static void *create_file(void)
 	}
 	file->spans = (struct pfw_spill)PFW_SPILL_EMPTY;
 	file->budget.bytes = pfw_spill_share();
-	file->last_ns = INT64_MIN;
+	file->last_ns = file->span_end_ns = INT64_MIN;
 	return file;
 }
 
 static void set_sorted(void *file)
 {
 	((struct file *)file)->sorted = true;
+}
+
+static void set_once(void *file)
+{
+	((struct file *)file)->once = true;
 }
 
 static void free_file(void *user)
@@ -308,11 +319,11 @@ static int take_spans(struct file *file, const struct block *block)
 	return error;
 }
 
-/* Whether spans that were not kept may have these events after all. */
-static bool are_late(const struct file *file, const struct block *block)
+/* Whether some event of a block is before that time. */
+static bool are_before(const struct block *block, int64_t ns)
 {
 	for (size_t i = 0; i < block->lines.events; i++) {
-		if (file->sorted && block->lines.event[i].item.ts_ns < file->last_ns)
+		if (block->lines.event[i].item.ts_ns < ns)
 			return true;
 	}
 	return false;
@@ -327,8 +338,14 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	(void)data;
 	file->lines += block->all;
 	file->any |= block->lines.events != 0;
-	if (file->none || are_late(file, block))
-		return file->none ? 0 : give_up(file);
+	/* Spans that were not kept may have these events. */
+	if (!file->none && file->sorted && are_before(block, file->last_ns))
+		return give_up(file);
+	if (file->none)
+		return 0;
+	if (file->span_end_ns > INT64_MIN &&
+	    are_before(block, pfw_saturate_add(file->span_end_ns, 1)))
+		return -EAGAIN;
 	for (size_t i = 0; i < block->steps && !error; i++)
 		error = PFW_PUSH(file->step, file->steps, file->step_room, block->step[i]);
 	error = error ? error : pfw_memory_take(&file->memory, &block->lines, 0);
@@ -336,7 +353,10 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 		file->last_ns = block->last_ns;
 	if (!error && file->sorted)
 		error = settle_open(file);
-	error = error ? error : take_spans(file, block);
+	if (!file->sorted && !file->once && !file->any)
+		PFW_RAISE(file->span_end_ns, block->span_end_ns);
+	else
+		error = error ? error : take_spans(file, block);
 	return error && error != -ENOMEM ? give_up(file) : error;
 }
 
@@ -394,6 +414,7 @@ const struct pfw_index_kind pfw_memory_kind = {
 	.add = add,
 	.file_create = create_file,
 	.sorted = set_sorted,
+	.once = set_once,
 	.file_free = free_file,
 	.take = take,
 	.end = end,
