@@ -339,6 +339,7 @@ SHARED = {
     "store/recover/lines.c": {"clock": "pthread_once()'s own"},
     "store/sys/spill.c": {"known": "atomic, and set once"},
     "store/sqlite/rows.c": {"kept": "atomic: a thread takes it whole"},
+    "store/table/by_arg.c": {"files": "atomic"},
     "tools/compact/compact.c": {"compact_stop": "set before there are threads"},
     "tools/attach/attach.c": {"worker": "of a signal handler; this process has one thread"},
     "tools/overlap/figures.c": {"parts_of": "filled once, by pthread_once()",

@@ -102,7 +102,7 @@ static int64_t add_file(struct pfw_summary *summary, const char *text, size_t by
 
 	if (row && !may_add(summary, row, PFW_SUMMARY_FILES_MAX, bytes))
 		return 0;
-	if (PFW_REACH(summary->file, row, summary->file_room) ||
+	if (PFW_REACH_MAPPED(summary->file, row, summary->file_room) ||
 	    pfw_hash_slots_reserve(&summary->by_file))
 		return -ENOMEM;
 	copy = pfw_arena_take(&summary->texts, bytes);
@@ -391,7 +391,7 @@ void pfw_summary_release(struct pfw_summary *summary)
 	pfw_hash_slots_release(&summary->by_file);
 	pfw_hash_slots_release(&summary->by_thread);
 	free(summary->name);
-	free(summary->file);
+	PFW_FREE_MAPPED(summary->file, summary->file_room);
 	free(summary->thread);
 	free(summary->process);
 	free(summary->step);

@@ -2,6 +2,7 @@
 #include "store/table/by_arg.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ struct work_row {
 };
 
 struct pfw_table_by_arg {
-	uint64_t number;       /* unique in this process */
+	uint32_t number;       /* unique in this process, from 1 on */
 	struct pfw_spill work; /* struct pfw_table_work each */
 	struct pfw_spill_budget budget;
 	struct pfw_text_ids args, operators, kinds;
@@ -227,9 +228,11 @@ void pfw_table_works_release(struct pfw_table_works *works)
 
 struct pfw_table_by_arg *pfw_table_by_arg_create(void)
 {
+	static _Atomic uint32_t files;
 	struct pfw_table_by_arg *by_arg = calloc(1, sizeof(*by_arg));
 
 	if (by_arg) {
+		by_arg->number = atomic_fetch_add(&files, 1) + 1;
 		by_arg->work = (struct pfw_spill)PFW_SPILL_EMPTY;
 		by_arg->budget.bytes = pfw_spill_share();
 	}
@@ -270,16 +273,16 @@ static int64_t map_args(struct pfw_table_by_arg *by_arg, struct pfw_table_works 
 			uint32_t args)
 {
 	const struct pfw_text_id *text = &works->args.name[args];
-	uint32_t *known = &works->known[args].of_file;
-	const struct pfw_text_id *same = *known < by_arg->args.count ? &by_arg->args.name[*known]
-								     : NULL;
+	struct pfw_table_args *known = &works->known[args];
 	int64_t number;
 
-	if (same && same->bytes == text->bytes && memcmp(same->text, text->text, text->bytes) == 0)
-		return *known;
+	if (known->file == by_arg->number)
+		return known->of_file;
 	number = pfw_text_ids_of(&by_arg->args, 0, text->text, text->bytes);
-	if (number >= 0)
-		*known = (uint32_t)number;
+	if (number < 0)
+		return number;
+	known->file = by_arg->number;
+	known->of_file = (uint32_t)number;
 	return number;
 }
 

@@ -32,6 +32,7 @@ struct pfw_table_works {
 	/* Private to by_arg.c. */
 	struct pfw_text_ids args; /* objects with those args of a line by which rows are made */
 	struct pfw_table_args {
+		uint32_t file;	  /* that knows it as `of_file`; 0: none */
 		uint32_t of_file; /* its last number in a file */
 		uint32_t after;	  /* the args of the next work when it came before, plus 1 */
 	} * known;
