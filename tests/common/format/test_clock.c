@@ -318,6 +318,10 @@ static void test_next_pair_moves_little_back(void **state)
 	uint64_t from, to, ticks, before, noise_ns;
 
 	(void)state;
+	/* Where the kernel does not use the counter, neither does pfw_clock_init() below. */
+	pfw_clock_init();
+	if (!pfw_clock_is_counter)
+		skip();
 	fake_counter();
 	fake.step_ns = 0;
 	fake.away = 2000;
