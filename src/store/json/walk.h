@@ -10,8 +10,11 @@ struct pfw_walk {
 /* Init with entry.args, or an object or array found in it.  Thread: any, as below. */
 static inline void pfw_walk_init(struct pfw_walk *members, const struct pfw_slice *object)
 {
-	members->at = object->at + (object->bytes > 0);
-	members->end = object->at + object->bytes;
+	members->at = members->end = object->at; /* of a line without args: NULL */
+	if (object->bytes) {
+		members->at++;
+		members->end += object->bytes;
+	}
 }
 
 /* The next member; its key is as written.  False at the end. */
