@@ -160,8 +160,10 @@ def test_an_untraced_child_in_the_summary(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_program_of_a_user_who_can_make_no_trace(tmp_path):
-    nobody = ["setpriv", "--reuid", "65534", "--clear-groups", "cat", "/etc/hostname"]
-    said = pfw(tmp_path, "run", "--all", "-o", "t", *nobody).stderr
+    nobody = ["setpriv", "--reuid", "65534", "--clear-groups"]
+    if subprocess.run([*nobody, "test", "-r", os.environ["PFW_PRELOAD"]], check=False).returncode:
+        pytest.skip("another user cannot read this build")
+    said = pfw(tmp_path, "run", "--all", "-o", "t", *nobody, "cat", "/etc/hostname").stderr
     assert "cannot create the trace" in said and "1 child process not traced: pfw query " in said
     asked = pfw(tmp_path, "query", "--cat", "pfw", "--name", "untraced_child", "--fields", "args.why", "t")
     assert asked.stdout.splitlines()[1:] == ["its trace cannot be created: EACCES"]
