@@ -9,11 +9,6 @@
 #define GROWS_BYTES (64ull << 20) /* may be taken before the next look */
 #define ASK_AGAIN_NS 1000000000ull
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 bool pfw_writer_may_take(struct pfw_writer *writer, uint64_t bytes)
 {
 	uint64_t *room = keeps(writer) ? &writer->keep_bytes : &writer->made.room_bytes;
@@ -30,7 +25,7 @@ bool pfw_writer_may_take(struct pfw_writer *writer, uint64_t bytes)
 		return false;
 	most = made / 4 + pfw_available(keeps(writer) ? 0 : UINT64_MAX) / 4;
 	if (made + bytes <= most) {
-		*room = least(most, made + GROWS_BYTES);
+		*room = most < made + GROWS_BYTES ? most : made + GROWS_BYTES;
 		return true;
 	}
 	writer->made.refused_ns = now_ns;

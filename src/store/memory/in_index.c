@@ -338,11 +338,11 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	(void)data;
 	file->lines += block->all;
 	file->any |= block->lines.events != 0;
-	/* Spans that were not kept may have these events. */
-	if (!file->none && file->sorted && are_before(block, file->last_ns))
-		return give_up(file);
 	if (file->none)
 		return 0;
+	/* Spans that were not kept may have these events. */
+	if (file->sorted && are_before(block, file->last_ns))
+		return give_up(file);
 	if (file->span_end_ns > INT64_MIN &&
 	    are_before(block, pfw_saturate_add(file->span_end_ns, 1)))
 		return -EAGAIN;
