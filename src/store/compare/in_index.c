@@ -16,6 +16,8 @@
 #define FIELDS 2u
 /* Calls of a name that are added at once. */
 #define CALLS 16u
+/* A block keeps no more rows for the next one of its file. */
+#define KEPT_ROWS 256u
 
 /* What is known of a name of the block's summary. */
 struct named {
@@ -34,7 +36,9 @@ struct named {
 };
 
 struct block {
+	/* Also those of earlier blocks of the file, without calls: their samples have the file's levels. */
 	struct pfw_compare_rows rows;
+	uint32_t taken; /* so many rows the file has */
 	struct pfw_table_key key;
 	struct named *named; /* of the names of the block's summary */
 	size_t named_room;
@@ -67,11 +71,24 @@ static void *create_block(void)
 	return calloc(1, sizeof(struct block));
 }
 
-static void clear_block(void *user)
+static void forget_file(void *user)
 {
 	struct block *block = user;
 
 	pfw_compare_rows_clear(&block->rows);
+	block->taken = 0;
+}
+
+static void clear_block(void *user)
+{
+	struct block *block = user;
+
+	for (uint32_t i = 0; i < block->rows.keys.count; i++) {
+		block->rows.row[i].sums = (struct pfw_compare_sums){ 0 };
+		block->rows.row[i].sampled.count = 0;
+	}
+	if (block->rows.keys.count > KEPT_ROWS)
+		forget_file(block);
 	for (size_t i = 0; i < block->named_room; i++) {
 		block->named[i].known = block->named[i].ready = false;
 		block->named[i].calls = 0;
@@ -231,6 +248,20 @@ static int add_row(struct file *file, int64_t number, const struct pfw_compare_f
 		    : pfw_compare_read_sample(&row->sampled, found, most);
 }
 
+/* Take a row of a block.  The samples of later blocks need not have calls below the file's level. */
+static int take_row(struct file *file, struct pfw_compare_rows *rows, uint32_t number)
+{
+	const struct pfw_text_id *key = &rows->keys.name[number];
+	struct pfw_compare_row *row = &rows->row[number];
+	const struct pfw_compare_found found = { .sums = row->sums };
+	int64_t to = pfw_compare_row_of(&file->rows, key->text, key->bytes);
+	int error = add_row(file, to, &found, &row->sampled);
+
+	if (!error && !file->none)
+		row->sampled.level = file->rows.row[to].sampled.level;
+	return error;
+}
+
 static int take(void *user, void *taken, struct pfw_blob *data)
 {
 	struct block *block = taken;
@@ -242,12 +273,10 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 		error = add_calls(block, &block->named[i]);
 	file->memory |= block->memory;
 	for (uint32_t i = 0; i < block->rows.keys.count && !error && !file->none; i++) {
-		const struct pfw_text_id *key = &block->rows.keys.name[i];
-		const struct pfw_compare_found found = { .sums = block->rows.row[i].sums };
-
-		error = add_row(file, pfw_compare_row_of(&file->rows, key->text, key->bytes),
-				&found, &block->rows.row[i].sampled);
+		if (i >= block->taken || block->rows.row[i].sums.kinds)
+			error = take_row(file, &block->rows, i);
 	}
+	block->taken = block->rows.keys.count;
 	return error;
 }
 
@@ -445,6 +474,7 @@ const struct pfw_index_kind pfw_compare_kind = {
 	.version = 2,
 	.block_create = create_block,
 	.block_clear = clear_block,
+	.block_other = forget_file,
 	.block_free = free_block,
 	.wants = PFW_INDEX_LINES,
 	.add = add,

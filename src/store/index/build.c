@@ -146,7 +146,7 @@ static int begin_block(struct building *building, size_t file, struct held *held
 	pthread_mutex_unlock(&building->naming);
 	held->summary.fnames = named->fnames;
 	return error ? error
-		     : pfw_gather_begin(&held->gather, named->sorted, building->build->anew);
+		     : pfw_gather_begin(&held->gather, file, named->sorted, building->build->anew);
 }
 
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)

@@ -30,16 +30,28 @@ static void list_kinds(struct pfw_gather *gather, unsigned class)
 	}
 }
 
-int pfw_gather_begin(struct pfw_gather *gather, bool sorted, bool once)
+/* Make a block empty, or make one. */
+static int begin_block(const struct pfw_index_kind *kind, void **block, bool other)
 {
+	if (!*block) {
+		*block = kind->block_create();
+		return *block ? 0 : -ENOMEM;
+	}
+	kind->block_clear(*block);
+	if (other && kind->block_other)
+		kind->block_other(*block);
+	return 0;
+}
+
+int pfw_gather_begin(struct pfw_gather *gather, size_t file, bool sorted, bool once)
+{
+	bool other = gather->file != file;
+
+	gather->file = file;
 	gather->sorted = sorted;
 	gather->once = once;
 	for (size_t i = 0; i < pfw_index_kind_count; i++) {
-		if (gather->block[i])
-			pfw_index_kind_table[i]->block_clear(gather->block[i]);
-		else
-			gather->block[i] = pfw_index_kind_table[i]->block_create();
-		if (!gather->block[i])
+		if (begin_block(pfw_index_kind_table[i], &gather->block[i], other))
 			return -ENOMEM;
 	}
 	for (unsigned class = 0; class < PFW_INDEX_CLASSES; class ++)

@@ -42,6 +42,8 @@ struct pfw_index_kind {
 	/* NULL: no memory. */
 	void *(*block_create)(void);
 	void (*block_clear)(void *block);
+	/* After block_clear(), if the lines that follow are of another file.  NULL: no matter. */
+	void (*block_other)(void *block);
 	void (*block_free)(void *block);
 	unsigned wants; /* which lines add() gets: enum pfw_index_lines */
 	/* Add a line of kind PFW_ENTRY_EVENT, which was added to the summary last.  0 or -ENOMEM.  Any
@@ -86,6 +88,7 @@ extern const size_t pfw_index_kind_count;
 /* The parts of one block.  All zero: none yet. */
 struct pfw_gather {
 	bool sorted, once; /* see struct pfw_index_kind */
+	size_t file;	   /* whose block it was last */
 	void *block[PFW_INDEX_KINDS_MAX];
 	/* Which kinds get a line of each class; after the last one `add` is NULL. */
 	struct pfw_gather_to {
@@ -94,8 +97,8 @@ struct pfw_gather {
 	} to[PFW_INDEX_CLASSES][PFW_INDEX_KINDS_MAX + 1];
 };
 
-/* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */
-int pfw_gather_begin(struct pfw_gather *gather, bool sorted, bool once);
+/* Begin a block of the file of that number.  0 or -ENOMEM.  Thread: that of the block, as the next. */
+int pfw_gather_begin(struct pfw_gather *gather, size_t file, bool sorted, bool once);
 void pfw_gather_release(struct pfw_gather *gather);
 
 /* Inline: this runs for every line. */

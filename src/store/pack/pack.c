@@ -336,7 +336,7 @@ static int summarise(struct parcel *parcel)
 	int error = parcel->indexed.name ? 0 : pfw_summary_init(&parcel->indexed);
 
 	error = error ?: pfw_buffer_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
-	error = error ?: pfw_gather_begin(&parcel->gather, parcel->pack->sorted, true);
+	error = error ?: pfw_gather_begin(&parcel->gather, 0, parcel->pack->sorted, true);
 	if (error)
 		return error;
 	parcel->indexed.fnames = parcel->pack->fnames;
