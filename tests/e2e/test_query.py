@@ -5,6 +5,7 @@ import decimal
 import fractions
 import gzip
 import io
+import itertools
 import json
 import os
 import random
@@ -454,42 +455,69 @@ def test_an_index_changes_no_answer(traces, kind, tmp_path):
     pfw("index", copy)
     assert (tmp_path / f"{copy.name}.idx").exists()
     begin, end = extent(copy) if not kind.startswith("dft") else (0, 1)
+    keys = itertools.cycle(("ts", "-dur", "-ts", "dur"))
     for words, _ in CONDITIONS + [(["--meta", "--pid", "1-999999999"], ""), (["--cat", "pfw"], ""),
                                   (["--since", "30%", "--until", "60%"], ""),
                                   (["--where", f"ts < {(begin + end) // 2000}"], ""),
                                   (["--where", "!(name == 'read' || has(args.fname))"], ""),
                                   (["--where", "args.fname.x == null && pid > 0"], "")]:
         assert query(*words, copy) == query(*words, traces[kind]), words
+        first = [*words, "--sort", next(keys), "--limit", 10]
+        assert query(*first, copy) == query(*first, traces[kind]), first
 
 
-def test_blocks_that_an_index_rules_out_are_not_read(tmp_path):
-    """One block is damaged: only who wants what may be in it hears of that."""
-    trace = tmp_path / "t.pfw"
+def damaged_with_index(trace, durations, each=12000):
+    """A trace of three calls, first all of one, then of the next; it was damaged after it was indexed, where
+    the first and the second are near."""
     with open(trace, "w") as file:
         file.write('{"id":0,"name":"process","cat":"pfw","pid":7,"tid":7,"ts":1.000,"ph":"M",'
                    '"args":{"format":1,"run":"r","rank":-1}}\n')
         for i, (name, fname) in enumerate((("read", "/a"), ("write", "/b"), ("close", "/c"))):
-            for j in range(12000):
-                file.write(f'{{"id":{12000 * i + j},"name":"{name}","cat":"POSIX","pid":{i + 7},'
-                           f'"tid":{i + 7},"ts":{100000 * i + j}.000,"dur":{10 ** i}.000,"ph":"X",'
+            for j in range(each):
+                file.write(f'{{"id":{each * i + j},"name":"{name}","cat":"POSIX","pid":{i + 7},'
+                           f'"tid":{i + 7},"ts":{1000000 * i + j}.000,"dur":{durations[i]}.000,"ph":"X",'
                            f'"args":{{"fname":"{fname}"}}}}\n')
     bytes_ = bytearray(trace.read_bytes())
     pfw("index", trace)
-    where = 1_700_000  # in the second MiB, all of it read() and write()
+    where = 1_700_000 * each // 12000
     bytes_[where:where + 7] = b"rubbish"
     # The same size and time: what an index can know without reading all.
     times = os.stat(trace)
     with open(trace, "r+b") as file:
         file.write(bytes_)
     os.utime(trace, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_blocks_that_an_index_rules_out_are_not_read(tmp_path):
+    """One block is damaged: only who wants what may be in it hears of that."""
+    trace = tmp_path / "t.pfw"
+    damaged_with_index(trace, (1, 10, 100))
     for words in (["--name", "close"], ["--fname", "/c"], ["--pid", "9"], ["--min-dur", "50us"],
-                  ["--since", "200000"], ["--where", "name == 'close'"], ["--where", "pid > 8"],
+                  ["--since", "2000000"], ["--where", "name == 'close'"], ["--where", "pid > 8"],
                   ["--where", "dur >= 20us"], ["--where", "args.fname =~ 'c$'"]):
         assert query("--count", *words, trace) == "12000\n", words
     for words in (["--name", "write"], ["--fname", "/b"], ["--where", "name != 'read'"]):
         assert "rubbish" not in pfw("query", "--count", *words, trace, status=1).stdout
     os.unlink(f"{trace}.idx")
     assert pfw("query", "--count", "--name", "close", trace, status=1).stdout == "12000\n"
+
+
+def test_blocks_that_cannot_have_the_first_lines_are_not_read(tmp_path):
+    trace = tmp_path / "t.pfw"
+    damaged_with_index(trace, (100, 10, 1), each=96000)  # so many blocks are not read ahead
+    for key in ("-dur", "ts"):
+        done = pfw("query", "-j", "1", "--sort", key, "--limit", "3", trace)
+        assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [0, 1, 2]
+        assert not done.stderr
+    for words in (["--sort", "-ts", "--limit", 3], ["--sort", "dur", "--limit", 3],
+                  ["--sort", "-dur", "--limit", 96001], ["--sort", "ts", "--limit", 3, "--no-index"]):
+        assert "rubbish" not in pfw("query", *words, trace, status=1).stdout
+    # The longest of the selected lines, not of all.
+    done = pfw("query", "--sort", "-dur", "--limit", "3", "--name", "close", trace)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [192000, 192001, 192002]
+    # The index knows of the damage: now it is reported.
+    pfw("index", "--force", trace, status=1)
+    pfw("query", "--sort", "ts", "--limit", "3", trace, status=1)
 
 
 def test_an_index_of_another_trace_is_not_believed(tmp_path, traces):

@@ -216,7 +216,7 @@ static int read_all(struct pfw_index *index, const struct kind *kind)
 
 	assert(pfw_summary_init(&total) == 0 && pfw_summary_init(&files) == 0);
 	if (bits) {
-		result = fine(pfw_index_match(index, &filter, bits));
+		result = fine(pfw_index_match(index, &filter, bits, NULL));
 		error = error ? error : result;
 		for (uint64_t i = 0; i < blocks; i++)
 			assert(bits[i] <= 1);

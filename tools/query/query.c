@@ -136,11 +136,25 @@ static int add_hit(const struct query *query, struct query_worker *worker, struc
 	return error;
 }
 
+/* The least key that a line of a block may have; INT64_MIN: unknown. */
+static int64_t least_key(const struct query *query, size_t file, const struct pfw_block *block)
+{
+	const struct query_key *key = &query->key;
+	int64_t longest_ns;
+
+	if (!pfw_select_longest(&query->select, file, block, &longest_ns))
+		return INT64_MIN;
+	if (key->dur)
+		return key->descending ? ~longest_ns : INT64_MIN;
+	return key->descending ? ~block->greatest_ns : block->least_ns;
+}
+
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct query *query = user;
 
-	return pfw_select_block(&query->select, file, block);
+	return pfw_select_block(&query->select, file, block) &&
+	       (!query->sorted || query_top_wants(&query->top, least_key(query, file, block)));
 }
 
 static int work(void *user, unsigned number, struct pfw_pass_block *block)
@@ -352,6 +366,7 @@ static int run(void *user, struct survey_input *input)
 	query->status = query->survey.problems ? CLI_USAGE : CLI_OK;
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
 	query->select.absent_ranks = true;
+	query->select.ask_longest = query->sorted;
 
 	if ((!query->survey.no_index &&
 	     select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,

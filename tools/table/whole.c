@@ -52,7 +52,7 @@ static int leave_out(const struct choosing *choosing,
 				  size_t name_bytes, char ph))
 {
 	const struct pfw_index_filter filter = { .user = (void *)choosing, .name = name };
-	int error = pfw_index_match(choosing->index, &filter, choosing->other);
+	int error = pfw_index_match(choosing->index, &filter, choosing->other, NULL);
 
 	for (size_t i = 0; i < choosing->file->blocks.count && !error; i++)
 		choosing->whole[i] &= !choosing->other[i];

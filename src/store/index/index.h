@@ -112,8 +112,10 @@ struct pfw_index_filter {
 	int64_t least_dur_ns; /* of lines of a wanted name */
 };
 
-/* Set may[i] to 1 if block i (of meta->blocks) can have a wanted line, else to 0. */
-int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may);
+/* Set may[i] to 1 if block i (of meta->blocks) can have a wanted line, else to 0; and longest_ns[i],
+ * unless that is NULL, to the longest `dur` of its lines of wanted names, INT64_MIN: none has one. */
+int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may,
+		    int64_t *longest_ns);
 
 /* Call take() with the problems of the trace, as its builder found them.  0 or -errno; -ENOENT: not all of
  * them are kept, so the lines must be read. */

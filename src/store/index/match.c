@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/index/index.h"
 #include "store/index/internal.h"
 #include "store/kit/grow.h"
@@ -22,6 +23,7 @@ struct match {
 	struct wanted names, threads, files;
 	uint64_t blocks, next;
 	uint8_t *may;
+	int64_t *longest_ns; /* NULL: not asked */
 };
 
 /* Add the next row.  Row 0 is always wanted, because its contents are unknown. */
@@ -114,18 +116,23 @@ static int any_row(const struct wanted *wanted, struct pfw_blob_reader reader)
 	return result;
 }
 
-/* The same for names; a line of the name must also be as long as wanted. */
-static int any_name(const struct match *match, struct pfw_blob_reader reader)
+/* The same for names; a line of the name must also be as long as wanted.  *longest_ns, if not NULL, is
+ * raised to the longest. */
+static int any_name(const struct match *match, struct pfw_blob_reader reader, int64_t *longest_ns)
 {
 	struct pfw_blob_name name;
-	int result;
+	int any = 0, result;
 
 	while ((result = pfw_blob_next_name(&reader, match->names.rows, &name)) > 0) {
-		if (match->names.row[name.row] && (match->filter->least_dur_ns <= 0 ||
-						   name.max_ns >= match->filter->least_dur_ns))
+		if (!match->names.row[name.row] ||
+		    (match->filter->least_dur_ns > 0 && name.max_ns < match->filter->least_dur_ns))
+			continue;
+		if (!longest_ns)
 			return 1;
+		any = 1;
+		PFW_RAISE(*longest_ns, name.max_ns);
 	}
-	return result;
+	return result < 0 ? result : any;
 }
 
 static struct pfw_blob_reader read_blob(struct pfw_index_row *row)
@@ -136,27 +143,38 @@ static struct pfw_blob_reader read_blob(struct pfw_index_row *row)
 	return (struct pfw_blob_reader){ .at = data, .end = data + bytes };
 }
 
+static bool asks_names(const struct match *match)
+{
+	return match->filter->name || match->filter->least_dur_ns > 0 || match->longest_ns;
+}
+
 static int take_block(void *user, struct pfw_index_row *row)
 {
 	struct match *match = user;
 	struct pfw_blob_reader threads = read_blob(row), files = read_blob(row);
 	struct pfw_blob_reader names = read_blob(row);
+	int64_t *longest_ns = NULL;
 	int may = 1;
 
 	if (row->bad || row->number >= match->blocks)
 		return -EBADMSG;
+	if (match->longest_ns) {
+		longest_ns = &match->longest_ns[row->number];
+		*longest_ns = INT64_MIN;
+	}
 	if (match->filter->thread)
 		may = any_row(&match->threads, threads);
 	if (may > 0 && match->filter->file)
 		may = any_row(&match->files, files);
-	if (may > 0 && (match->filter->name || match->filter->least_dur_ns > 0))
-		may = any_name(match, names);
+	if (may > 0 && asks_names(match))
+		may = any_name(match, names, longest_ns);
 	match->may[row->number] = may > 0;
 	match->next = row->number + 1;
 	return may < 0 ? may : 0;
 }
 
-int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may)
+int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may,
+		    int64_t *longest_ns)
 {
 	struct match match = {
 		.filter = filter,
@@ -165,10 +183,11 @@ int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filt
 		.files = { .filter = filter },
 		.blocks = index->meta.blocks,
 		.may = may,
+		.longest_ns = longest_ns,
 	};
 	int error = 0;
 
-	if (filter->name || filter->least_dur_ns > 0)
+	if (asks_names(&match))
 		error = pfw_index_rows(index, PFW_TABLE_NAME, &match.names, take_name);
 	error = error ? error : match_steps(index, &match);
 	if (!error && filter->thread)

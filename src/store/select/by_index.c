@@ -88,13 +88,22 @@ static bool is_of_use(const struct pfw_select *select, const struct pfw_trace_fi
 	if (file->once)
 		return false;
 	if (select->cat.count || select->name.count || select->fname.count || select->pid.count ||
-	    select->tid.count || select->where_count || select->has_min_dur)
+	    select->tid.count || select->where_count || select->has_min_dur || select->ask_longest)
 		return true;
 	for (size_t i = 0; i < file->blocks.count; i++) {
 		if (!file->blocks.block[i].summed)
 			return true;
 	}
 	return file->blocks.layout == PFW_LAYOUT_STREAM;
+}
+
+void pfw_select_free_may(struct pfw_select_may *may)
+{
+	if (!may->shared) {
+		free(may->may);
+		free(may->longest_ns);
+	}
+	*may = (struct pfw_select_may){ .block = NULL };
 }
 
 static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
@@ -114,12 +123,13 @@ static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
 		may->block = file->blocks.block;
 		may->count = file->blocks.count;
 		may->may = malloc(may->count + 1);
-		error = may->may ? pfw_index_match(index, &filter, may->may) : -ENOMEM;
+		if (select->ask_longest && !pfw_index_meta(index)->problems)
+			may->longest_ns = malloc((may->count + 1) * sizeof(*may->longest_ns));
+		error = may->may ? pfw_index_match(index, &filter, may->may, may->longest_ns)
+				 : -ENOMEM;
 	}
-	if (error) {
-		free(may->may);
-		may->may = NULL;
-	}
+	if (error)
+		pfw_select_free_may(may);
 	if (error && error != -ENOMEM)
 		snprintf(why, size, "damaged");
 	pfw_index_close(index);
@@ -210,7 +220,7 @@ static int find_others(const struct pfw_select *select, const struct pfw_trace_f
 	error = pfw_index_blocks(index, &blocks);
 	if (!error && !(may = malloc(blocks.count + 1)))
 		error = -ENOMEM;
-	error = error ?: pfw_index_match(index, &filter, may);
+	error = error ?: pfw_index_match(index, &filter, may, NULL);
 	if (!error && blocks.layout == PFW_LAYOUT_MEMBERS)
 		error = keep_others(others, &blocks, may);
 	free(may);

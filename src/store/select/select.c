@@ -34,7 +34,7 @@ void pfw_select_release(struct pfw_select *select)
 	pfw_fname_hashes_free(select->fnames);
 	pfw_steps_free(select->steps);
 	for (size_t i = 0; i < select->may_count; i++)
-		free(select->may[i].shared ? NULL : select->may[i].may);
+		pfw_select_free_may(&select->may[i]);
 	free(select->may);
 	pfw_select_free_others(select);
 	*select = (struct pfw_select){ 0 };

@@ -68,8 +68,9 @@ struct pfw_select_window {
 struct pfw_select_may {
 	const struct pfw_block *block;
 	size_t count;
-	uint8_t *may; /* of each block; NULL: unknown */
-	bool shared;  /* `may` belongs to another file */
+	uint8_t *may;	     /* of each block; NULL: unknown */
+	int64_t *longest_ns; /* of each block; NULL: not asked, or the trace is damaged */
+	bool shared;	     /* `may` and `longest_ns` belong to another file */
 };
 
 /* Of one file of several ranks: the places of blocks without a line of a selected rank. */
@@ -80,7 +81,7 @@ struct pfw_select_others {
 };
 
 /* All zero: every event.  Callers read it, and change it only by the calls below, except
- * ask_fnames, ask_steps, absent_ranks and meta. */
+ * ask_fnames, ask_steps, ask_longest, absent_ranks and meta. */
 struct pfw_select {
 	struct pfw_select_globs cat, name, fname;
 	struct pfw_select_ranges rank, pid, tid, step;
@@ -89,8 +90,9 @@ struct pfw_select {
 	struct pfw_time since, until;
 	struct pfw_expr **where;
 	size_t where_count;
-	bool ask_fnames; /* set by callers that need names, or by a condition on args.fname */
-	bool ask_steps;	 /* set by callers that need steps, or by a condition on them */
+	bool ask_fnames;  /* set by callers that need names, or by a condition on args.fname */
+	bool ask_steps;	  /* set by callers that need steps, or by a condition on them */
+	bool ask_longest; /* set by callers that need pfw_select_longest() */
 	bool absent_ranks; /* set by callers that give lines, as data: no trace need be of the ranks */
 	/* also lines with ph M; set by callers, or by a --cat or --where that mentions them */
 	bool meta;
@@ -141,7 +143,8 @@ int pfw_select_check_ranks(const struct pfw_select *select, const struct pfw_tra
 int pfw_select_add_file(struct pfw_select *select, int64_t rank, size_t *number);
 void pfw_select_release(struct pfw_select *select);
 
-/* Parts of the two above. */
+/* Parts of those above. */
+void pfw_select_free_may(struct pfw_select_may *may);
 int pfw_select_find_others(struct pfw_select *select, const struct pfw_traces *traces);
 void pfw_select_free_others(struct pfw_select *select);
 
@@ -151,6 +154,10 @@ bool pfw_select_rank(const struct pfw_select *select, int64_t rank);
 bool pfw_select_file(const struct pfw_select *select, size_t file);
 bool pfw_select_where_may(const struct pfw_select *select, const struct pfw_expr_facts *facts);
 bool pfw_select_block(const struct pfw_select *select, size_t file, const struct pfw_block *block);
+/* By its index, the longest `dur` of a block's lines that may be selected; INT64_MIN: none has one.  False:
+ * unknown, or the trace has damage, which only readers of the block report.  Thread: any. */
+bool pfw_select_longest(const struct pfw_select *select, size_t file, const struct pfw_block *block,
+			int64_t *longest_ns);
 /* Whether any line of a block is of a selected rank: for callers that need all lines of a rank. */
 bool pfw_select_ranks_block(const struct pfw_select *select, size_t file,
 			    const struct pfw_block *block);

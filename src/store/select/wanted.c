@@ -14,13 +14,32 @@
 
 /* ---- a block ---- */
 
-/* The answer of the file's index. */
-static bool index_may(const struct pfw_select *select, size_t file, const struct pfw_block *block)
+/* The answer of the file's index, if it has the block; NULL. */
+static const struct pfw_select_may *may_of(const struct pfw_select *select, size_t file,
+					   const struct pfw_block *block)
 {
 	const struct pfw_select_may *may = file < select->may_count ? &select->may[file] : NULL;
 
-	return !may || !may->may || block < may->block || block >= may->block + may->count ||
-	       may->may[block - may->block];
+	return may && may->may && block >= may->block && block < may->block + may->count ? may
+											 : NULL;
+}
+
+static bool index_may(const struct pfw_select *select, size_t file, const struct pfw_block *block)
+{
+	const struct pfw_select_may *may = may_of(select, file, block);
+
+	return !may || may->may[block - may->block];
+}
+
+bool pfw_select_longest(const struct pfw_select *select, size_t file, const struct pfw_block *block,
+			int64_t *longest_ns)
+{
+	const struct pfw_select_may *may = may_of(select, file, block);
+
+	if (!may || !may->longest_ns)
+		return false;
+	*longest_ns = may->longest_ns[block - may->block];
+	return true;
 }
 
 /* Whether the times in a block's summary allow a selected line. */

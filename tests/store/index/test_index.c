@@ -16,6 +16,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "common/base/order.h"
 #include "random.h"
 #include "remove_tree.h"
 #include "store/index/build.h"
@@ -352,16 +353,28 @@ static bool is_thread(void *user, uint64_t pid, uint64_t tid)
 	return pid == 7 && tid == 9;
 }
 
-static size_t count_may(const struct pfw_index_filter *filter, uint8_t *may)
+/* The same blocks whether the longest durations are asked or not. */
+static size_t count_longest(const struct pfw_index_filter *filter, uint8_t *may,
+			    int64_t *longest_ns)
 {
 	struct pfw_index *index = open_index();
+	uint8_t same[64];
 	size_t count = 0;
 
-	assert_int_equal(pfw_index_match(index, filter, may), 0);
+	assert_int_equal(pfw_index_match(index, filter, may, longest_ns), 0);
+	assert_int_equal(pfw_index_match(index, filter, same, NULL), 0);
+	assert_memory_equal(may, same, pfw_index_meta(index)->blocks);
 	for (uint64_t i = 0; i < pfw_index_meta(index)->blocks; i++)
 		count += may[i];
 	pfw_index_close(index);
 	return count;
+}
+
+static size_t count_may(const struct pfw_index_filter *filter, uint8_t *may)
+{
+	int64_t longest_ns[64];
+
+	return count_longest(filter, may, longest_ns);
 }
 
 static void blocks_are_told_apart(void **unused)
@@ -370,24 +383,32 @@ static void blocks_are_told_apart(void **unused)
 					     "process", "ProfilerStep#3", "ProfilerStep#19",
 					     "nowhere" };
 	struct truth truth;
+	int64_t longest_ns[64];
 	uint8_t may[64];
 
 	(void)unused;
 	find_truth(&truth);
 	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
 		struct pfw_index_filter filter = { .user = (void *)names[n], .name = is_name };
-		size_t count = count_may(&filter, may);
+		size_t count = count_longest(&filter, may, longest_ns);
 
 		if (n >= 4)
 			continue; /* steps are in each block, and are looked at below */
 		for (size_t i = 0; i < truth.blocks; i++) {
+			int64_t longest = INT64_MIN;
 			bool has = false;
 
-			for (uint32_t k = 1; k < truth.block[i].names; k++)
-				has |= truth.block[i].name[k].count &&
-				       is_name((void *)names[n], "", 0, truth.block[i].name[k].name,
-					       truth.block[i].name[k].name_bytes, 'X');
+			for (uint32_t k = 1; k < truth.block[i].names; k++) {
+				const struct pfw_summary_name *name = &truth.block[i].name[k];
+
+				if (!name->count || !is_name((void *)names[n], "", 0, name->name,
+							     name->name_bytes, 'X'))
+					continue;
+				has = true;
+				PFW_RAISE(longest, name->max_ns);
+			}
 			assert_int_equal(may[i], has);
+			assert_int_equal(longest_ns[i], longest);
 		}
 		assert_true(count > 0 && (n == 1 || count < truth.blocks));
 	}
@@ -641,7 +662,7 @@ static int read_all(void)
 	error |= pfw_index_top_files(&(struct pfw_indexes){ .count = 1, .open = { index } }, &top,
 				     &into);
 	if (may)
-		error |= pfw_index_match(index, &filter, may);
+		error |= pfw_index_match(index, &filter, may, NULL);
 	if (may)
 		memset(may, 1, pfw_index_meta(index)->blocks);
 	if (may)
