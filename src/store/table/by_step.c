@@ -20,7 +20,7 @@ enum { OF_CALLS, OF_CPU, OF_DEVICE, OF_OTHERS, SLOTS };
 #define CELLS 64u
 
 struct pfw_table_by_step {
-	struct pfw_spill event; /* struct pfw_table_event each */
+	struct pfw_spill run, event; /* struct pfw_table_run and pfw_table_event each */
 	struct pfw_spill_budget budget;
 	struct pfw_table_sum *sum;
 	struct pfw_step *step;
@@ -48,16 +48,22 @@ struct pfw_table_by_step {
 
 /* ---- a block ---- */
 
-int pfw_table_events_process(struct pfw_table_events *events, uint64_t process)
+int pfw_table_events_begin(struct pfw_table_events *events, int64_t start_ns, uint64_t process,
+			   uint32_t said)
 {
-	int64_t number = pfw_pair_ids_of(&events->processes, process, 0);
+	events->said |= said != 0;
+	return PFW_PUSH(events->run, events->runs, events->run_room,
+			(struct pfw_table_run){ .since_ns = (uint64_t)start_ns - INT32_MAX,
+						.process = process,
+						.said = said });
+}
 
-	if (number < 0 || PFW_REACH(events->process, (size_t)number, events->process_room))
-		return -ENOMEM;
-	events->process[number] = process;
-	events->last = (uint32_t)number;
-	events->last_process = process;
-	return 0;
+int pfw_table_events_wide(struct pfw_table_events *events, struct pfw_table_call call,
+			  uint64_t process, uint32_t said)
+{
+	events->said |= said != 0;
+	return PFW_PUSH(events->sum, events->sums, events->sum_room,
+			(struct pfw_table_sum){ .call = call, .process = process, .said = said });
 }
 
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
@@ -80,18 +86,16 @@ int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entr
 
 void pfw_table_events_clear(struct pfw_table_events *events)
 {
-	events->events = events->sums = events->steps = 0;
+	events->runs = events->events = events->sums = events->steps = 0;
 	events->said = false;
-	pfw_pair_ids_release(&events->processes);
 }
 
 void pfw_table_events_release(struct pfw_table_events *events)
 {
+	free(events->run);
 	free(events->event);
 	free(events->sum);
 	free(events->step);
-	free(events->process);
-	pfw_pair_ids_release(&events->processes);
 	*events = (struct pfw_table_events){ 0 };
 }
 
@@ -102,7 +106,7 @@ struct pfw_table_by_step *pfw_table_by_step_create(void)
 	struct pfw_table_by_step *by_step = calloc(1, sizeof(*by_step));
 
 	if (by_step) {
-		by_step->event = (struct pfw_spill)PFW_SPILL_EMPTY;
+		by_step->run = by_step->event = (struct pfw_spill)PFW_SPILL_EMPTY;
 		by_step->budget.bytes = pfw_spill_share();
 	}
 	return by_step;
@@ -112,6 +116,7 @@ void pfw_table_by_step_free(struct pfw_table_by_step *by_step)
 {
 	if (!by_step)
 		return;
+	pfw_spill_free(&by_step->run, &by_step->budget);
 	pfw_spill_free(&by_step->event, &by_step->budget);
 	free(by_step->sum);
 	free(by_step->step);
@@ -124,25 +129,23 @@ void pfw_table_by_step_free(struct pfw_table_by_step *by_step)
 static int take_events(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
 		       struct pfw_nesting *nesting)
 {
-	size_t bytes = events->events * sizeof(struct pfw_table_event);
-	int error = pfw_spill_reserve(&by_step->event, bytes, &by_step->budget);
-	struct pfw_table_event *event;
+	size_t bytes = events->runs * sizeof(struct pfw_table_run);
+	int error = pfw_spill_reserve(&by_step->run, bytes, &by_step->budget);
+	struct pfw_table_run *run = pfw_spill_end(&by_step->run);
+	int64_t process = 0;
 
-	for (uint32_t i = 0; i < events->processes.count && !error; i++) {
-		int64_t number = pfw_nesting_process(nesting, events->process[i]);
-
-		events->process[i] = (uint64_t)number;
-		error = number < 0 ? (int)number : 0;
+	for (size_t i = 0; i < events->runs && !error; i++) {
+		if (!i || events->run[i].process != events->run[i - 1].process)
+			process = pfw_nesting_process(nesting, events->run[i].process);
+		run[i] = events->run[i];
+		run[i].process = (uint64_t)process;
+		error = process < 0 ? (int)process : 0;
 	}
-	if (error)
-		return error;
-	event = pfw_spill_end(&by_step->event);
-	for (size_t i = 0; i < events->events; i++) {
-		event[i] = events->event[i];
-		event[i].process = events->process[event[i].process] & INT32_MAX;
-	}
-	by_step->event.bytes += bytes;
-	return 0;
+	if (!error && events->events)
+		error = pfw_spill_add(&by_step->event, events->event,
+				      events->events * sizeof(*events->event), &by_step->budget);
+	by_step->run.bytes += error ? 0 : bytes;
+	return error;
 }
 
 int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
@@ -327,52 +330,70 @@ static int add_works(struct pfw_table_by_step *by_step, const struct pfw_table_w
 	return 0;
 }
 
-static int add_to_row(struct pfw_average *row, const struct pfw_table_event *event, size_t count)
+static int64_t start_of(const struct pfw_table_run *run, const struct pfw_table_event *event)
 {
-	struct pfw_tally *sums = &row->sums;
+	return (int64_t)(run->since_ns + event->start_ns);
+}
+
+/* Add the calls that are in the step of the first one to its row, and set *count to their number. */
+static int add_same(struct pfw_average *row, const struct pfw_in_step *in,
+		    const struct pfw_table_run *run, const struct pfw_table_event *event,
+		    uint32_t *count)
+{
+	int64_t total_ns = 0, bytes = 0, transfer_ns = 0;
+	uint64_t transfers = 0;
+	uint32_t i = 0;
 	int error = 0;
 
-	for (size_t i = 0; i < count && !error; i++, event++) {
-		pfw_tally_call(sums, event->start_ns, event->dur_ns);
-		pfw_saturate_sum(&sums->self_ns, event->dur_ns);
-		if (event->transfer)
-			pfw_tally_transfers(sums, 1, event->bytes, event->dur_ns);
-		error = pfw_sketch_add(&row->durations, event->dur_ns);
+	for (; i < *count && !error; i++) {
+		int64_t start_ns = start_of(run, &event[i]), dur_ns = event[i].dur_ns;
+		bool transfer = event[i].bytes & PFW_TABLE_TRANSFER;
+
+		if (i && !run->said && (start_ns < in->begin_ns || start_ns >= in->end_ns))
+			break;
+		pfw_tally_call(&row->sums, start_ns, dur_ns);
+		total_ns += dur_ns;
+		transfers += transfer;
+		bytes += transfer ? event[i].bytes & ~PFW_TABLE_TRANSFER : 0;
+		transfer_ns += transfer ? dur_ns : 0;
+		error = pfw_sketch_add(&row->durations, dur_ns);
+	}
+	pfw_saturate_sum(&row->sums.self_ns, total_ns);
+	pfw_tally_transfers(&row->sums, transfers, bytes, transfer_ns);
+	*count = i;
+	return error;
+}
+
+static int add_run(struct pfw_table_by_step *by_step, const struct pfw_table_run *run,
+		   const struct pfw_table_event *event)
+{
+	const struct at *at = &by_step->at[run->process % CELLS];
+	int error = 0;
+
+	by_step->none |= run->said == UINT32_MAX;
+	for (uint32_t done = 0, count; done < run->calls && !error; done += count) {
+		struct pfw_average *row =
+			row_of(by_step, (struct wanted){ .slot = OF_CALLS,
+							 .process = run->process,
+							 .ts_ns = start_of(run, &event[done]),
+							 .said = run->said });
+
+		count = run->calls - done;
+		error = row ? add_same(row, &at->in, run, &event[done], &count) : -ENOMEM;
 	}
 	return error;
 }
 
-/* How many of the events, of which the first one is at some step, follow each other there. */
-static size_t same_step(const struct pfw_table_by_step *by_step,
-			const struct pfw_table_event *event, size_t count)
+static int add_runs(struct pfw_table_by_step *by_step)
 {
-	const struct at *at = &by_step->at[event->process % CELLS];
-	size_t same = 1;
-
-	while (same < count && !event->said && !event[same].said &&
-	       event[same].process == event->process && event[same].start_ns >= at->in.begin_ns &&
-	       event[same].start_ns < at->in.end_ns)
-		same++;
-	return same;
-}
-
-static int add_events(struct pfw_table_by_step *by_step, const struct pfw_table_event *event,
-		      size_t count)
-{
+	const struct pfw_table_run *run = by_step->run.at;
+	const struct pfw_table_event *event = by_step->event.at;
+	size_t runs = by_step->run.bytes / sizeof(*run);
 	int error = 0;
 
-	while (count && !error && by_step->rows.count <= ROWS_MAX) {
-		struct pfw_average *row =
-			row_of(by_step, (struct wanted){ .slot = OF_CALLS,
-							 .process = event->process,
-							 .ts_ns = event->start_ns,
-							 .said = event->said });
-		size_t same = same_step(by_step, event, count);
-
-		by_step->none |= event->said == UINT32_MAX;
-		error = row ? add_to_row(row, event, same) : -ENOMEM;
-		event += same;
-		count -= same;
+	for (; runs && !error && by_step->rows.count <= ROWS_MAX; runs--, run++) {
+		error = add_run(by_step, run, event);
+		event += run->calls;
 	}
 	return error;
 }
@@ -380,8 +401,7 @@ static int add_events(struct pfw_table_by_step *by_step, const struct pfw_table_
 int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
 			    const struct pfw_averages *rows)
 {
-	const struct pfw_table_event *event = by_step->event.at;
-	size_t count = by_step->event.bytes / sizeof(*event), works;
+	size_t works;
 	const struct pfw_table_work *work = pfw_table_by_arg_works(by_arg, &works);
 	int error;
 
@@ -391,11 +411,12 @@ int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_
 	if (by_step->none)
 		return 0;
 	error = pfw_steps_make(&by_step->found, by_step->step, by_step->steps);
-	error = error ? error : add_events(by_step, event, count);
+	error = error ? error : add_runs(by_step);
 	error = error ? error : add_works(by_step, work, works);
 	for (size_t i = 0; i < by_step->sums && !error && by_step->rows.count <= ROWS_MAX; i++)
 		error = add_call(by_step, &by_step->sum[i].call, by_step->sum[i].process,
 				 by_step->sum[i].said);
+	pfw_spill_free(&by_step->run, &by_step->budget);
 	pfw_spill_free(&by_step->event, &by_step->budget);
 	return error;
 }

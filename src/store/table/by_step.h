@@ -12,15 +12,22 @@
 #include "store/table/by_arg.h"
 #include "store/table/line.h"
 
-/* A call: one of millions, so it is small. */
-struct pfw_table_event {
-	int64_t start_ns, dur_ns, bytes;
-	uint32_t said; /* as span->note */
-	/* Its process: of a block, its number in `processes`; of a file, in the nesting. */
-	uint32_t process : 31, transfer : 1; /* it moves bytes */
+/* Calls that follow each other: of one process, with one step that they say, begun within seconds. */
+struct pfw_table_run {
+	uint64_t since_ns; /* their begins are relative to it */
+	uint64_t process;  /* of their entries; of a file, its number in the nesting */
+	uint32_t said;	   /* as span->note */
+	uint32_t calls;
 };
 
-/* Many calls, of a `summed` line. */
+/* One of them: one of millions, so it is small. */
+struct pfw_table_event {
+	uint32_t start_ns, dur_ns;
+	uint32_t bytes; /* and PFW_TABLE_TRANSFER, if it moves bytes */
+};
+#define PFW_TABLE_TRANSFER ((uint32_t)1 << 31)
+
+/* Many calls, of a `summed` line, or one that is too long for the others or moves too much. */
 struct pfw_table_sum {
 	struct pfw_table_call call;
 	uint64_t process;
@@ -29,43 +36,57 @@ struct pfw_table_sum {
 
 /* Those of a block, and its spans of steps.  All zero: none.  Thread: one at a time, as all here. */
 struct pfw_table_events {
-	struct pfw_table_event *event;
+	struct pfw_table_run *run;
+	struct pfw_table_event *event; /* of all runs */
 	struct pfw_table_sum *sum;
 	struct pfw_step *step;
-	size_t events, sums, steps;
+	size_t runs, events, sums, steps;
 	bool said; /* some line says its step */
 	/* Private to by_step.c. */
-	struct pfw_pair_ids processes;
-	uint64_t *process;
-	uint64_t last_process; /* of number `last`, if there are any */
-	uint32_t last;
-	size_t event_room, sum_room, step_room, process_room;
+	size_t run_room, event_room, sum_room, step_room;
 };
 
-/* Number the process of a call.  0 or -ENOMEM. */
-int pfw_table_events_process(struct pfw_table_events *events, uint64_t process);
-
-/* Add a call, of which the caller sets the times and the bytes.  NULL: no memory.  A copy of a whole event
- * would wait for the stores of its members. */
-static inline struct pfw_table_event *pfw_table_events_add(struct pfw_table_events *events,
-							   uint64_t process, uint32_t said)
-{
-	struct pfw_table_event *added;
-
-	if (((process != events->last_process || !events->processes.count) &&
-	     pfw_table_events_process(events, process)) ||
-	    PFW_ROOM(events->event, events->events, events->event_room))
-		return NULL;
-	added = &events->event[events->events++];
-	added->said = said;
-	added->process = events->last & INT32_MAX;
-	events->said |= said != 0;
-	return added;
-}
-
-/* Add the calls of a `summed` line.  0 or -ENOMEM, as the next. */
+/* Add the calls of a `summed` line.  0 or -ENOMEM, as all here. */
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
 			 const struct pfw_table_line *line);
+
+/* Begin a run around this begin; add a call that is too long for a run, or moves too much. */
+int pfw_table_events_begin(struct pfw_table_events *events, int64_t start_ns, uint64_t process,
+			   uint32_t said);
+int pfw_table_events_wide(struct pfw_table_events *events, struct pfw_table_call call,
+			  uint64_t process, uint32_t said);
+
+/* Add a call, of which the line has times, bytes and transfers. */
+static inline int pfw_table_events_add(struct pfw_table_events *events,
+				       const struct pfw_table_line *line, uint64_t process,
+				       uint32_t said)
+{
+	struct pfw_table_run *run = events->runs ? &events->run[events->runs - 1] : NULL;
+	struct pfw_table_event *event;
+
+	if ((uint64_t)line->dur_ns > UINT32_MAX || (uint64_t)line->bytes >= PFW_TABLE_TRANSFER)
+		return pfw_table_events_wide(events,
+					     (struct pfw_table_call){ .start_ns = line->start_ns,
+								      .dur_ns = line->dur_ns,
+								      .bytes = line->bytes,
+								      .calls = 1,
+								      .transfers =
+									      line->transfers },
+					     process, said);
+	if (((!run || run->process != process || run->said != said ||
+	      (uint64_t)line->start_ns - run->since_ns > UINT32_MAX) &&
+	     pfw_table_events_begin(events, line->start_ns, process, said)) ||
+	    PFW_ROOM(events->event, events->events, events->event_room))
+		return -ENOMEM;
+	run = &events->run[events->runs - 1];
+	run->calls++;
+	event = &events->event[events->events++];
+	event->start_ns = (uint32_t)((uint64_t)line->start_ns - run->since_ns);
+	event->dur_ns = (uint32_t)line->dur_ns;
+	event->bytes = (uint32_t)line->bytes | (line->transfers ? PFW_TABLE_TRANSFER : 0);
+	return 0;
+}
+
 /* Note the span of a step; of other lines nothing. */
 int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entry *entry);
 void pfw_table_events_clear(struct pfw_table_events *events);

@@ -400,7 +400,6 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 		    const struct pfw_summary *summary)
 {
 	uint64_t *plain = &block->plain[entry->form % PFW_ENTRY_NUMBERS];
-	struct pfw_table_event *event;
 	struct pfw_table_line line;
 	uint32_t said = 0;
 	bool args;
@@ -413,14 +412,9 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 		if (!said && !args && !pfw_entry_varies(entry, "step"))
 			*plain = entry->form;
 	}
-	event = pfw_table_events_add(&block->events, entry->process, said);
-	if (!event)
-		return -ENOMEM;
-	event->start_ns = line.start_ns;
-	event->dur_ns = line.dur_ns;
-	event->bytes = (int64_t)summary->last.bytes;
-	event->transfer = summary->last.moves;
-	return 0;
+	line.bytes = (int64_t)summary->last.bytes;
+	line.transfers = summary->last.moves;
+	return pfw_table_events_add(&block->events, &line, entry->process, said);
 }
 
 /* Of the line that was added last: all steps have one name there. */

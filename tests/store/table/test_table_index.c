@@ -226,6 +226,72 @@ static void rows_have_all(void **unused)
 	release(&made);
 }
 
+/* A call in a step of its process, which lasts 3.9 of 4 seconds, or in step 50, which it says. */
+static void add_read(struct made *made, unsigned pid, unsigned step, unsigned number, int64_t ns,
+		     int64_t bytes)
+{
+	add(made,
+	    "{\"id\":1,\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":%u,\"tid\":1,\"ts\":%u.000,"
+	    "\"dur\":%" PRId64 ".%03u,\"ph\":\"X\",\"args\":{\"fname\":\"/x\",\"ret\":%" PRId64
+	    "%s}}",
+	    pid, step * 4000000 + number * 100000, ns / 1000, (unsigned)(ns % 1000), bytes,
+	    number % 3 == 1 ? ",\"step\":50" : "");
+}
+
+static void add_step(struct made *made, unsigned pid, unsigned step)
+{
+	add(made,
+	    "{\"id\":2,\"name\":\"ProfilerStep#%u\",\"cat\":\"PP\",\"pid\":%u,\"tid\":1,"
+	    "\"ts\":%u.000,\"dur\":3900000.000,\"ph\":\"X\",\"args\":{\"kind\":\"step\"}}",
+	    10 * pid + step, pid, step * 4000000);
+}
+
+/* Durations and bytes of more than 32 bits, begins that are seconds apart, and processes in turn. */
+static void calls_of_any_size_are_in_their_steps(void **unused)
+{
+	static const struct {
+		int64_t ns, bytes;
+	} calls[] = { { 7, 10 },
+		      { UINT32_MAX, INT32_MAX },
+		      { (int64_t)UINT32_MAX + 1, 20 },
+		      { 9, (int64_t)INT32_MAX + 1 },
+		      { 5000000000000, 1ll << 40 },
+		      { 0, 0 } };
+	struct sums sums = { 0 }, all = { 0 };
+	struct pfw_table_step_rows steps = { .user = &sums, .row = take_step };
+	struct pfw_table_step_durations durations = { &sums, take_durations };
+	struct made made;
+
+	(void)unused;
+	begin(&made);
+	for (unsigned i = 0; i < 3 * 2 * 12; i++) {
+		unsigned step = 1 + i / 24, pid = 1 + (step + i / 12) % 2, number = i % 12;
+
+		add_read(&made, pid, step, number, calls[i % 6].ns, calls[i % 6].bytes);
+		if (number == 11)
+			add_step(&made, pid, step);
+		if (i == 40)
+			next_block(&made);
+		all.self_ns += calls[i % 6].ns;
+		all.bytes += calls[i % 6].bytes;
+		all.calls_in += number % 3 == 1 ? 50 : 10 * pid + step;
+	}
+	end(&made);
+	assert_int_equal(
+		pfw_table_read_steps(&steps, ROW(made.more[0].data, made.more[0].bytes), true), 0);
+	assert_int_equal(pfw_table_read_durations(&durations,
+						  ROW(made.more[1].data, made.more[1].bytes), true),
+			 0);
+	/* Calls of 7 steps, and the spans of 6. */
+	assert_int_equal(sums.rows, 7 + 6);
+	assert_int_equal(sums.count, 72 + 6);
+	assert_int_equal(sums.self_ns, all.self_ns + 6 * 3900000000);
+	assert_int_equal(sums.bytes, all.bytes);
+	assert_int_equal(sums.durations, 72);
+	assert_int_equal(sums.calls_in, all.calls_in);
+	release(&made);
+}
+
 /* A text is printed as it is, a list as Python prints it. */
 static void shapes_as_text_are_others(void **unused)
 {
@@ -345,6 +411,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_have_all),
+		cmocka_unit_test(calls_of_any_size_are_in_their_steps),
 		cmocka_unit_test(shapes_as_text_are_others),
 		cmocka_unit_test(damage_is_harmless),
 		cmocka_unit_test(too_many_rows_are_not_kept),
