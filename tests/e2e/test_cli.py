@@ -1019,6 +1019,8 @@ def test_config(tmp_path):
     each = [pfw("config", option).stdout for option in ("--cflags", "--libs", "--preload", "--cmake-dir")]
     assert pfw("config", "--cmake-dir", "--preload", "--libs", "--cflags").stdout == "".join(each)
     assert pfw("config", "--cflags", "--libs").stdout == "".join(each[:2])
+    (tmp_path / "a.c").write_text("#include <pfw/pfw.h>\n")
+    subprocess.run(["cc", "-c", *each[0].split(), "a.c"], cwd=tmp_path, check=True)
     done = pfw("config")
     assert done.returncode == 0 and "DFTRACER_LOG_FILE" in done.stdout
     done = pfw("config", env=clean_env(PFW_ON_FULL="maybe"))
