@@ -7,7 +7,13 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+
+# A shell lets what it starts with `&` ignore these, and so would each program that a test interrupts.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 BUILD = pathlib.Path(os.environ["PFW_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["PFW_SOURCE_DIR"])

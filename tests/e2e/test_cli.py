@@ -431,6 +431,15 @@ def start(words, **more):
     return process
 
 
+def test_these_tests_may_run_in_the_background():
+    """A shell starts them with both signals ignored there, which programs inherit; each test of them would hang."""
+    ignored = "trap '' INT QUIT; exec \"$@\""
+    look = "import harness, signal; print(*(signal.getsignal(n) is signal.SIG_IGN for n in (2, 3)))"
+    done = subprocess.run(["sh", "-c", ignored, "sh", PYTHON, "-c", look], cwd=Path(__file__).parent, text=True,
+                          stdout=subprocess.PIPE, check=True)
+    assert done.stdout == "False False\n"
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 10, 12, 15, 28])
 def test_signals_reach_the_program_once(tmp_path, number):
     process = start([PYTHON, "-c", CATCHER], cwd=tmp_path)

@@ -4,12 +4,18 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 
 import pytest
+
+# A shell lets what it starts with `&` ignore these, and so would each program that a test interrupts.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 # A `pfw run` around pytest, or a variable of the user's, is no part of any test.
 CLEAN = {key: value for key, value in os.environ.items()
