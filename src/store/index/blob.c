@@ -192,24 +192,19 @@ int pfw_blob_files(struct pfw_blob *blob, const struct pfw_summary *block)
 
 #define HASH_SEED 0x706677u /* part of the format: hashes of several indexes are compared */
 
-int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint32_t first)
+int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary_file *file)
 {
+	uint64_t hash = htole64(pfw_hash_text(HASH_SEED, file->name, file->name_bytes));
 	uint8_t *at;
 
-	blob->bytes = 0;
-	if (pfw_blob_reserve(blob, PFW_BLOB_FILES * (8 + 3 * PFW_VARINT_MAX)))
+	if (pfw_blob_reserve(blob, sizeof(hash) + 3 * PFW_VARINT_MAX))
 		return -ENOMEM;
-	at = blob->data;
-	for (uint32_t i = first; i < summary->files && i < first + PFW_BLOB_FILES; i++) {
-		const struct pfw_summary_file *file = &summary->file[i];
-		uint64_t hash = htole64(pfw_hash_text(HASH_SEED, file->name, file->name_bytes));
-
-		memcpy(at, &hash, sizeof(hash));
-		at += sizeof(hash);
-		at = pfw_varint_put(at, pfw_summary_file_bytes(file));
-		at = pfw_varint_put(at, pfw_summary_file_ns(file));
-		at = pfw_varint_put(at, pfw_summary_file_calls(file));
-	}
+	at = blob->data + blob->bytes;
+	memcpy(at, &hash, sizeof(hash));
+	at += sizeof(hash);
+	at = pfw_varint_put(at, pfw_summary_file_bytes(file));
+	at = pfw_varint_put(at, pfw_summary_file_ns(file));
+	at = pfw_varint_put(at, pfw_summary_file_calls(file));
 	blob->bytes = (size_t)(at - blob->data);
 	return 0;
 }

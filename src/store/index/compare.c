@@ -6,25 +6,6 @@
 
 #include "store/index/internal.h"
 
-/* The value of a column that the trace gives. */
-static struct pfw_sqlite_value value_of(sqlite3_stmt *statement, int column)
-{
-	static const enum pfw_sqlite_type types[] = { [SQLITE_INTEGER] = PFW_SQLITE_INTEGER,
-						      [SQLITE_FLOAT] = PFW_SQLITE_REAL,
-						      [SQLITE_TEXT] = PFW_SQLITE_TEXT,
-						      [SQLITE_BLOB] = PFW_SQLITE_BLOB,
-						      [SQLITE_NULL] = PFW_SQLITE_NULL };
-	struct pfw_sqlite_value value = { .type = types[sqlite3_column_type(statement, column)] };
-
-	if (value.type == PFW_SQLITE_INTEGER) {
-		value.integer = sqlite3_column_int64(statement, column);
-	} else if (value.type != PFW_SQLITE_NULL) {
-		value.data = sqlite3_column_blob(statement, column);
-		value.bytes = (size_t)sqlite3_column_bytes(statement, column);
-	}
-	return value;
-}
-
 /* Describe a value for a message. */
 static const char *describe(const struct pfw_sqlite_value *value, char *out, size_t size)
 {
@@ -49,40 +30,55 @@ static bool is_same(const struct pfw_sqlite_value *a, const struct pfw_sqlite_va
 	       (a->bytes == b->bytes && (!a->bytes || memcmp(a->data, b->data, a->bytes) == 0));
 }
 
+/* The name of a column in the text that makes its table; its bytes: 0 after the last. */
+static size_t column_name(const char *sql, unsigned column, const char **name)
+{
+	*name = strchr(sql, '(') + 1;
+	for (; column; column--) {
+		*name = strchr(*name, ',');
+		if (!*name)
+			return 0;
+		*name += 2;
+	}
+	return strcspn(*name, " ");
+}
+
 /* Compare a row, and write the first difference to `how`. */
-static void compare_row(struct pfw_index_row *is, sqlite3_stmt *should, const char *table,
-			char *how, size_t size)
+static void compare_row(struct pfw_index_row *is, struct pfw_index_row *should,
+			const struct pfw_sqlite_schema *table, char *how, size_t size)
 {
 	char one[48], other[48];
+	const char *name;
+	size_t bytes;
 
-	for (int i = 0; i < sqlite3_column_count(should) && !*how; i++) {
-		const struct pfw_sqlite_value b = value_of(should, i);
-		struct pfw_sqlite_value a;
+	for (unsigned i = 0; (bytes = column_name(table->sql, i, &name)) && !*how; i++) {
+		struct pfw_sqlite_value a, b;
 
 		pfw_index_value(is, &a);
+		pfw_index_value(should, &b);
 		if (!is_same(&a, &b))
 			snprintf(how, size,
-				 "%s of row %" PRIu64 " of the table %s is %s, and by the "
+				 "%.*s of row %" PRIu64 " of the table %s is %s, and by the "
 				 "trace %s",
-				 sqlite3_column_name(should, i), is->number, table,
+				 (int)bytes, name, is->number, table->name,
 				 describe(&a, one, sizeof(one)),
 				 describe(&b, other, sizeof(other)));
 	}
 	is->number++;
 }
 
-static int compare_rows(struct pfw_index_row *is, sqlite3_stmt *should, const char *table,
-			char *how, size_t size)
+static int compare_rows(struct pfw_index_row *is, struct pfw_index_row *should,
+			const struct pfw_sqlite_schema *table, char *how, size_t size)
 {
 	while (!*how) {
-		int a = pfw_index_next(is), b = sqlite3_step(should);
+		int a = pfw_index_next(is), b = pfw_index_next(should);
 
-		if (a < 0 || (b != SQLITE_ROW && b != SQLITE_DONE))
-			return a < 0 ? a : pfw_index_error(b);
-		if (!a && b == SQLITE_DONE)
+		if (a < 0 || b < 0)
+			return a < 0 ? a : b;
+		if (!a && !b)
 			return 0;
-		if (a != (b == SQLITE_ROW))
-			snprintf(how, size, "the table %s has too %s rows", table,
+		if (a != b)
+			snprintf(how, size, "the table %s has too %s rows", table->name,
 				 a ? "many" : "few");
 		else
 			compare_row(is, should, table, how, size);
@@ -90,22 +86,18 @@ static int compare_rows(struct pfw_index_row *is, sqlite3_stmt *should, const ch
 	return 0;
 }
 
-static int compare_table(struct pfw_index_writer *writer, struct pfw_index *index,
+static int compare_table(struct pfw_index *made, struct pfw_index *index,
 			 enum pfw_index_tables number, char *how, size_t size)
 {
-	const char *table = pfw_index_tables[number].name;
-	struct pfw_index_row is;
-	sqlite3_stmt *should = NULL;
-	char sql[64];
+	struct pfw_index_row is, should;
 	int error = pfw_index_query(index, &is, number, INT64_MIN);
+	int other = pfw_index_query(made, &should, number, INT64_MIN);
 
-	snprintf(sql, sizeof(sql), "SELECT * FROM %s", table);
+	error = error ? error : other;
 	if (!error)
-		error = pfw_index_error(sqlite3_prepare_v2(writer->db, sql, -1, &should, NULL));
-	if (!error)
-		error = compare_rows(&is, should, table, how, size);
+		error = compare_rows(&is, &should, &pfw_index_tables[number], how, size);
 	pfw_index_done(&is);
-	sqlite3_finalize(should);
+	pfw_index_done(&should);
 	return error;
 }
 
@@ -118,70 +110,108 @@ static int unpack(const struct pfw_sqlite_value *window, unsigned char *text)
 	return pfw_point_window(&point, text);
 }
 
-/* Whether two points (file_at, bits, window) are equal, whichever zlib compressed the windows. */
-static bool same_point(const struct pfw_sqlite_value is[3], sqlite3_stmt *should)
+/* A row of the table of points. */
+struct point {
+	int64_t text_at, file_at, bits;
+	struct pfw_sqlite_value window;
+};
+
+/* The next point: 1; 0 after the last; or -errno. */
+static int next_point(struct pfw_index_row *row, struct point *point)
+{
+	int result = pfw_index_next(row);
+
+	if (result <= 0)
+		return result;
+	pfw_index_skip(row, 1); /* id */
+	point->text_at = pfw_index_i64(row);
+	point->file_at = pfw_index_i64(row);
+	point->bits = pfw_index_i64(row);
+	pfw_index_value(row, &point->window);
+	return row->bad ? -EBADMSG : 1;
+}
+
+/* Whether two points are equal, whichever zlib compressed the windows. */
+static bool same_point(const struct point *is, const struct point *should)
 {
 	unsigned char text[2][PFW_POINT_WINDOW];
-	const struct pfw_sqlite_value window = value_of(should, 2);
 	int bytes;
 
-	if (is[0].integer != sqlite3_column_int64(should, 0) ||
-	    is[1].integer != sqlite3_column_int64(should, 1) || is[2].type != PFW_SQLITE_BLOB)
+	if (is->file_at != should->file_at || is->bits != should->bits ||
+	    is->window.type != PFW_SQLITE_BLOB)
 		return false;
-	bytes = unpack(&is[2], text[0]);
-	return bytes >= 0 && bytes == unpack(&window, text[1]) &&
+	bytes = unpack(&is->window, text[0]);
+	return bytes >= 0 && bytes == unpack(&should->window, text[1]) &&
 	       memcmp(text[0], text[1], (size_t)bytes) == 0;
 }
 
-/* The inflate library decides where points are; compare those that both indexes have. */
-static int compare_points(struct pfw_index_writer *writer, struct pfw_index *index, char *how,
-			  size_t size)
+/* The points of both, which are in order of the text. */
+static int compare_both(struct pfw_index_row *is, struct pfw_index_row *should, char *how,
+			size_t size)
 {
-	struct pfw_index_row row;
-	sqlite3_stmt *should = NULL;
-	int result = 0, error = pfw_index_query(index, &row, PFW_TABLE_POINT, INT64_MIN);
+	struct point a = { .text_at = INT64_MIN }, b = a;
+	int64_t last = INT64_MIN;
+	int result, other = 1;
 
-	if (!error)
-		error = pfw_index_error(sqlite3_prepare_v2(
-			writer->db, "SELECT file_at, bits, window FROM point WHERE text_at = ?", -1,
-			&should, NULL));
-	while (!error && !*how && (result = pfw_index_next(&row)) > 0) {
-		struct pfw_sqlite_value is[3];
-		int64_t text_at;
-
-		pfw_index_skip(&row, 1); /* id */
-		text_at = pfw_index_i64(&row);
-		for (int i = 0; i < 3; i++)
-			pfw_index_value(&row, &is[i]);
-		sqlite3_bind_int64(should, 1, text_at);
-		if (sqlite3_step(should) == SQLITE_ROW && !same_point(is, should))
+	while (!*how && (result = next_point(is, &a)) > 0) {
+		if (a.text_at < last)
+			return -EBADMSG;
+		last = a.text_at;
+		while (other > 0 && b.text_at < a.text_at)
+			other = next_point(should, &b);
+		if (other < 0)
+			return other;
+		if (other && b.text_at == a.text_at && !same_point(&a, &b))
 			snprintf(how, size,
 				 "the point at byte %" PRId64 " of the text is another one",
-				 text_at);
-		sqlite3_reset(should);
+				 a.text_at);
 	}
-	pfw_index_done(&row);
-	sqlite3_finalize(should);
-	return error ? error : result < 0 ? result : 0;
+	return *how ? 0 : result;
+}
+
+/* The inflate library decides where points are; compare those that both indexes have. */
+static int compare_points(struct pfw_index *made, struct pfw_index *index, char *how, size_t size)
+{
+	struct pfw_index_row is, should;
+	int error = pfw_index_query(index, &is, PFW_TABLE_POINT, INT64_MIN);
+	int other = pfw_index_query(made, &should, PFW_TABLE_POINT, INT64_MIN);
+
+	error = error ? error : other;
+	if (!error)
+		error = compare_both(&is, &should, how, size);
+	pfw_index_done(&is);
+	pfw_index_done(&should);
+	return error;
+}
+
+/* Open the index that was made in memory, which owns it from here on. */
+static int open_made(struct pfw_index *made, struct pfw_sqlite_maker *maker)
+{
+	int error = pfw_sqlite_open_image(&made->db, maker->image,
+					  (uint64_t)maker->pages * maker->page_bytes);
+
+	maker->image = NULL;
+	return error ? error : pfw_index_look(made);
 }
 
 int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_trace *trace,
 		      bool *differs, char *how, size_t size)
 {
-	struct pfw_index *index;
+	struct pfw_index made = { .db.fd = -1 }, *index;
 	int error = pfw_index_put_totals(writer, trace);
 
 	*how = '\0';
 	*differs = true;
-	if (error)
+	error = error ? error : open_made(&made, &writer->maker);
+	if (error || pfw_index_open(&index, writer->trace, how, size)) {
+		pfw_sqlite_close(&made.db);
 		return error;
-	if (pfw_index_open(&index, writer->trace, how, size))
-		return 0;
+	}
 	if (!pfw_index_is_current(index))
 		snprintf(how, size, "made by an older pfw, it lacks rows of this one");
 	for (size_t i = 0; !error && !*how && i < pfw_index_table_count; i++) {
-		error = i == PFW_TABLE_POINT ? compare_points(writer, index, how, size)
-					     : compare_table(writer, index, i, how, size);
+		error = i == PFW_TABLE_POINT ? compare_points(&made, index, how, size)
+					     : compare_table(&made, index, i, how, size);
 	}
 	if (error == -EBADMSG) {
 		snprintf(how, size, "damaged");
@@ -189,5 +219,6 @@ int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_tr
 	}
 	*differs = *how != '\0';
 	pfw_index_close(index);
+	pfw_sqlite_close(&made.db);
 	return error;
 }

@@ -14,7 +14,7 @@
 #define TABLE(name, columns) { #name, "CREATE TABLE " #name " (" columns ") STRICT" }
 /* clang-format on */
 
-const struct pfw_index_table pfw_index_tables[] = {
+const struct pfw_sqlite_schema pfw_index_tables[] = {
 	[PFW_TABLE_META] = TABLE(
 		meta, "trace_bytes INTEGER, first_bytes INTEGER, first_crc INTEGER,"
 		      " last_bytes INTEGER, last_crc INTEGER, layout TEXT, blocks INTEGER,"

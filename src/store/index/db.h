@@ -9,6 +9,7 @@
 
 #include "store/index/index.h"
 #include "store/read/blocks.h"
+#include "store/sqlite/maker.h"
 #include "store/summary/summary.h"
 
 #define PFW_INDEX_APPLICATION 0x50465749 /* "PFWI", in the header of the file */
@@ -31,11 +32,8 @@ enum pfw_index_tables {
 	PFW_TABLES,
 };
 
-/* In the same order; the texts are those of sqlite_schema. */
-struct pfw_index_table {
-	const char *name, *sql;
-};
-extern const struct pfw_index_table pfw_index_tables[];
+/* In the same order. */
+extern const struct pfw_sqlite_schema pfw_index_tables[];
 extern const size_t pfw_index_table_count;
 
 /* The names of enum pfw_layout in the table `meta`. */
@@ -95,10 +93,9 @@ void pfw_blob_put(struct pfw_blob *blob, const uint64_t *value, size_t count);
 void pfw_blob_bytes(struct pfw_blob *blob, const void *data, size_t bytes);
 void pfw_blob_part(struct pfw_blob *blob, struct pfw_blob *part);
 
-/* Write the sums of up to PFW_BLOB_FILES files of a summary, from row `first`: a row of
- * `file_sums`. */
+/* Append the sums of a file; those of up to PFW_BLOB_FILES files are a row of `file_sums`.  0 or -ENOMEM. */
 #define PFW_BLOB_FILES 4096u
-int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint32_t first);
+int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary_file *file);
 
 /* A reader of a blob. */
 struct pfw_blob_reader {

@@ -117,7 +117,7 @@ int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_bloc
 
 /* ---- going on ---- */
 
-static int copy_row(struct pfw_put *put, struct pfw_index_row *row, int columns)
+static int copy_row(struct pfw_put *put, struct pfw_index_row *row, unsigned columns)
 {
 	struct pfw_sqlite_value value;
 
@@ -136,15 +136,15 @@ static int copy_row(struct pfw_put *put, struct pfw_index_row *row, int columns)
 }
 
 /* Copy all rows of a table of blocks. */
-static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older, struct pfw_put *put,
-		     enum pfw_index_tables table, int columns)
+static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older,
+		     enum pfw_index_tables table, unsigned columns)
 {
 	struct pfw_index_row row;
 	uint64_t count = 0;
 	int result = 0, error = pfw_index_query(older, &row, table, INT64_MIN);
 
 	while (!error && (result = pfw_index_next(&row)) > 0 && count <= older->meta.blocks) {
-		error = copy_row(put, &row, columns);
+		error = copy_row(pfw_put_begin(writer, table), &row, columns);
 		count++;
 	}
 	pfw_index_done(&row);
@@ -202,8 +202,8 @@ int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
 	int error = pfw_index_totals(older, PFW_INDEX_ALL, &writer->total);
 
 	error = error ? error : pfw_index_blocks(older, &blocks);
-	error = error ? error : copy_rows(writer, older, &writer->block, PFW_TABLE_BLOCK, 7);
-	error = error ? error : copy_rows(writer, older, &writer->holds, PFW_TABLE_BLOCK_HOLDS, 4);
+	error = error ? error : copy_rows(writer, older, PFW_TABLE_BLOCK, 7);
+	error = error ? error : copy_rows(writer, older, PFW_TABLE_BLOCK_HOLDS, 4);
 	error = error ? error : resume_kinds(writer, older);
 	if (!error) {
 		writer->first = blocks.block[0];

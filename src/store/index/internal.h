@@ -5,6 +5,7 @@
 
 #include "store/index/db.h"
 #include "store/index/parts.h"
+#include "store/sqlite/maker.h"
 #include "store/sqlite/rows.h"
 
 /* ---- reading ---- */
@@ -25,7 +26,7 @@ int pfw_index_check_header(const unsigned char header[PFW_SQLITE_HEADER], uint64
 			   size_t size);
 
 /* No table has more columns. */
-#define PFW_INDEX_COLUMNS 32u
+#define PFW_INDEX_COLUMNS PFW_SQLITE_COLUMNS
 
 /* A row whose columns are taken one by one.  A column of a wrong type sets `bad`. */
 struct pfw_index_row {
@@ -81,8 +82,11 @@ bool pfw_index_is_current(struct pfw_index *index);
 
 /* A row that is written. */
 struct pfw_put {
-	sqlite3_stmt *statement;
-	int at;
+	struct pfw_sqlite_table *table;
+	bool keyed;
+	unsigned at;
+	struct pfw_sqlite_value value[PFW_INDEX_COLUMNS];
+	char decimal[40]; /* see pfw_put_i128() */
 };
 
 struct pfw_index_writer {
@@ -92,8 +96,9 @@ struct pfw_index_writer {
 	char *final_path; /* after the rename */
 	int fd; /* of `path`, locked so that others see that it is in use; -1: in memory */
 	bool published;
-	sqlite3 *db;
-	struct pfw_put block, holds, point, part, problem;
+	struct pfw_sqlite_maker maker;
+	struct pfw_sqlite_table table[PFW_TABLES];
+	struct pfw_put put;
 	struct pfw_summary total;
 	struct pfw_blob threads, files, names;
 	void *kind[PFW_INDEX_KINDS_MAX]; /* the file's struct of each kind, or NULL */
@@ -105,12 +110,11 @@ struct pfw_index_writer {
 	bool grows, was_nested; /* see pfw_index_resume() */
 };
 
-/* Prepare an INSERT of that many columns.  0 or -errno.  Closing the database frees it.  Thread: as
- * for the writer, as all here. */
-int pfw_put_begin(struct pfw_put *put, sqlite3 *db, const char *table, int columns);
+/* Begin a row, which comes after all others of the table.  Thread: as for the writer, as all here. */
+struct pfw_put *pfw_put_begin(struct pfw_index_writer *writer, enum pfw_index_tables table);
 
-/* Bind the next column, whose value must be valid until pfw_put_row().  Times INT64_MAX and
- * INT64_MIN are NULL. */
+/* The next column, whose value must be valid until pfw_put_row(); one of a row may be a pfw_put_i128().
+ * Times INT64_MAX and INT64_MIN are NULL. */
 void pfw_put_i64(struct pfw_put *put, int64_t value);
 void pfw_put_u64(struct pfw_put *put, uint64_t value);
 void pfw_put_i128(struct pfw_put *put, __int128 value);
@@ -119,11 +123,8 @@ void pfw_put_text(struct pfw_put *put, const char *text, size_t bytes);
 void pfw_put_string(struct pfw_put *put, const char *text); /* NULL: NULL */
 void pfw_put_blob(struct pfw_put *put, const void *data, size_t bytes);
 
-/* Write the row, and begin the next one.  0 or -errno. */
+/* Write the row.  0 or -errno. */
 int pfw_put_row(struct pfw_put *put);
-
-/* Run one or several statements.  0 or -errno. */
-int pfw_index_run(struct pfw_index_writer *writer, const char *sql);
 
 /* Write the parts of the current block (NULL: none), then those after the last block; free all.  0
  * or -errno. */
@@ -131,5 +132,5 @@ int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gat
 int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);
 void pfw_index_free_parts(struct pfw_index_writer *writer);
 
-/* Write all tables except those of blocks, and commit.  0 or -errno. */
+/* Write all tables except those of blocks, and finish the database.  0 or -errno. */
 int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);

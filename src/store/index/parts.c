@@ -74,7 +74,7 @@ void pfw_gather_release(struct pfw_gather *gather)
 static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
 		    struct pfw_blob *row)
 {
-	struct pfw_put *put = &writer->part;
+	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_PART);
 
 	if (row->failed)
 		return -ENOMEM;
@@ -179,8 +179,6 @@ static int put_ended(struct pfw_index_writer *writer, size_t number, struct ende
 	int64_t block = writer->blocks;
 	int error = ended->error;
 
-	if (!error && (ended->state.bytes || ended->state.failed))
-		error = put_part(writer, number, block + PFW_INDEX_STATE, &ended->state);
 	error = error ? error : put_part(writer, number, block + PFW_INDEX_END, &ended->end);
 	for (unsigned i = 0; i < PFW_INDEX_MORES && !error; i++) {
 		if (!pfw_index_kind_table[number]->more[i])
@@ -190,6 +188,8 @@ static int put_ended(struct pfw_index_writer *writer, size_t number, struct ende
 				: put_part(writer, number, block + PFW_INDEX_MORE + i,
 					   &ended->more[i]);
 	}
+	if (!error && (ended->state.bytes || ended->state.failed))
+		error = put_part(writer, number, block + PFW_INDEX_STATE, &ended->state);
 	return error;
 }
 

@@ -301,7 +301,7 @@ static int open_file(struct pfw_index *index, const char *path, const struct loo
 /* Take a row of the schema, which must be exactly ours. */
 static bool take_table(struct pfw_index *index, struct pfw_index_row *row, size_t number)
 {
-	const struct pfw_index_table *table = &pfw_index_tables[number];
+	const struct pfw_sqlite_schema *table = &pfw_index_tables[number];
 	const char *const texts[] = { "table", table->name, table->name, NULL, table->sql };
 	struct pfw_sqlite_value value;
 

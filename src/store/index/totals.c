@@ -8,14 +8,29 @@
 #include "store/index/internal.h"
 #include "store/sys/open.h"
 
-/* A statement of its own for each row of a table takes twice the time. */
-#define ROWS_AT_ONCE 16
+/* ---- rows ---- */
 
-/* ---- statements ---- */
+struct pfw_put *pfw_put_begin(struct pfw_index_writer *writer, enum pfw_index_tables table)
+{
+	writer->put.table = &writer->table[table];
+	writer->put.keyed = table != PFW_TABLE_META;
+	writer->put.at = 0;
+	return &writer->put;
+}
+
+static struct pfw_sqlite_value *next(struct pfw_put *put)
+{
+	return &put->value[put->at++];
+}
+
+static void put_null(struct pfw_put *put)
+{
+	*next(put) = (struct pfw_sqlite_value){ .type = PFW_SQLITE_NULL };
+}
 
 void pfw_put_i64(struct pfw_put *put, int64_t value)
 {
-	sqlite3_bind_int64(put->statement, ++put->at, value);
+	*next(put) = (struct pfw_sqlite_value){ .type = PFW_SQLITE_INTEGER, .integer = value };
 }
 
 /* SQLite has no unsigned numbers.  Those beyond INT64_MAX, which only hostile traces have, become
@@ -28,14 +43,16 @@ void pfw_put_u64(struct pfw_put *put, uint64_t value)
 void pfw_put_time(struct pfw_put *put, int64_t ns)
 {
 	if (ns == INT64_MAX || ns == INT64_MIN)
-		sqlite3_bind_null(put->statement, ++put->at);
+		put_null(put);
 	else
 		pfw_put_i64(put, ns);
 }
 
 void pfw_put_text(struct pfw_put *put, const char *text, size_t bytes)
 {
-	sqlite3_bind_text(put->statement, ++put->at, text, (int)bytes, SQLITE_STATIC);
+	*next(put) = (struct pfw_sqlite_value){ .type = PFW_SQLITE_TEXT,
+						.data = (const uint8_t *)text,
+						.bytes = bytes };
 }
 
 void pfw_put_string(struct pfw_put *put, const char *text)
@@ -43,18 +60,19 @@ void pfw_put_string(struct pfw_put *put, const char *text)
 	if (text)
 		pfw_put_text(put, text, strlen(text));
 	else
-		sqlite3_bind_null(put->statement, ++put->at);
+		put_null(put);
 }
 
 void pfw_put_blob(struct pfw_put *put, const void *data, size_t bytes)
 {
-	sqlite3_bind_blob(put->statement, ++put->at, bytes ? data : "", (int)bytes, SQLITE_STATIC);
+	*next(put) =
+		(struct pfw_sqlite_value){ .type = PFW_SQLITE_BLOB, .data = data, .bytes = bytes };
 }
 
 /* A sum beyond 64 bits becomes decimal text. */
 void pfw_put_i128(struct pfw_put *put, __int128 value)
 {
-	char text[48], *at = text + sizeof(text);
+	char *end = put->decimal + sizeof(put->decimal), *at = end;
 	unsigned __int128 left = value < 0 ? -(unsigned __int128)value : (unsigned __int128)value;
 
 	if (value >= INT64_MIN && value <= INT64_MAX) {
@@ -65,70 +83,39 @@ void pfw_put_i128(struct pfw_put *put, __int128 value)
 		*--at = (char)('0' + (int)(left % 10));
 	if (value < 0)
 		*--at = '-';
-	sqlite3_bind_text(put->statement, ++put->at, at, (int)(text + sizeof(text) - at),
-			  SQLITE_TRANSIENT);
+	pfw_put_text(put, at, (size_t)(end - at));
 }
 
 int pfw_put_row(struct pfw_put *put)
 {
-	int result = sqlite3_step(put->statement);
+	int64_t id = put->keyed ? put->value[0].integer : 1;
 
-	sqlite3_reset(put->statement);
-	put->at = 0;
-	return result == SQLITE_DONE ? 0 : pfw_index_error(result);
+	/* The id is the row's own number, and its column is NULL. */
+	if (put->keyed)
+		put->value[0] = (struct pfw_sqlite_value){ .type = PFW_SQLITE_NULL };
+	return pfw_sqlite_add(put->table, id, put->value, put->at);
 }
 
-/* An INSERT of so many rows at once. */
-static int put_begin(struct pfw_put *put, sqlite3 *db, const char *table, int columns, int rows)
+/* Write `count` rows of a table; row() writes all columns but the first. */
+static int put_table(struct pfw_index_writer *writer, enum pfw_index_tables table, uint32_t count,
+		     int (*row)(struct pfw_put *, const struct pfw_summary *, uint32_t))
 {
-	char sql[64 + ROWS_AT_ONCE * (2 * PFW_INDEX_COLUMNS + 2)];
-	int used = snprintf(sql, sizeof(sql), "INSERT INTO %s VALUES", table);
+	int error = 0;
 
-	for (int i = 0; i < rows * columns; i++)
-		used += snprintf(sql + used, sizeof(sql) - (size_t)used, "%s?%s",
-				 i % columns ? ","
-				 : i	     ? ",("
-					     : "(",
-				 i % columns == columns - 1 ? ")" : "");
-	put->at = 0;
-	return pfw_index_error(sqlite3_prepare_v2(db, sql, used, &put->statement, NULL));
-}
+	for (uint32_t i = 0; i < count && !error; i++) {
+		struct pfw_put *put = pfw_put_begin(writer, table);
 
-int pfw_put_begin(struct pfw_put *put, sqlite3 *db, const char *table, int columns)
-{
-	return put_begin(put, db, table, columns, 1);
-}
-
-/* Write `count` rows of a table. */
-static int put_table(struct pfw_index_writer *writer, const char *table, int columns,
-		     uint32_t count,
-		     void (*row)(struct pfw_put *, const struct pfw_summary *, uint32_t))
-{
-	struct pfw_put one, many;
-	uint32_t i = 0;
-	int error = put_begin(&one, writer->db, table, columns, 1);
-
-	if (!error && count >= ROWS_AT_ONCE)
-		error = put_begin(&many, writer->db, table, columns, ROWS_AT_ONCE);
-	while (!error && i < count) {
-		struct pfw_put *put = count - i < ROWS_AT_ONCE ? &one : &many;
-		uint32_t end = i + (put == &one ? 1 : ROWS_AT_ONCE);
-
-		for (; i < end; i++) {
-			pfw_put_i64(put, i);
-			row(put, &writer->total, i);
-		}
-		error = pfw_put_row(put);
+		pfw_put_i64(put, i);
+		error = row(put, &writer->total, i);
 	}
 	return error;
 }
 
 /* ---- totals ---- */
 
-static void put_name(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
+static int put_name(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
 {
 	uint8_t sketch[PFW_SKETCH_BYTES_MAX];
-	size_t bytes;
 	const struct pfw_summary_name *name = &total->name[i];
 
 	pfw_put_text(put, name->cat, name->cat_bytes);
@@ -142,21 +129,20 @@ static void put_name(struct pfw_put *put, const struct pfw_summary *total, uint3
 	pfw_put_u64(put, name->bytes);
 	pfw_put_u64(put, name->transfers);
 	pfw_put_u64(put, name->transfer_ns);
-	bytes = pfw_sketch_encode(&name->durations, sketch);
-	/* The row is written after this function has returned. */
-	sqlite3_bind_blob(put->statement, ++put->at, sketch, (int)bytes, SQLITE_TRANSIENT);
+	pfw_put_blob(put, sketch, pfw_sketch_encode(&name->durations, sketch));
+	return pfw_put_row(put);
 }
 
-static void put_file(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
+static int put_file(struct pfw_put *put, const struct pfw_summary_file *file, uint32_t i)
 {
-	const struct pfw_summary_file *file = &total->file[i];
-
+	pfw_put_i64(put, i);
 	pfw_put_text(put, file->name, file->name_bytes);
 	for (unsigned j = 0; j < PFW_SUMMARY_FILE_SUMS; j++)
 		pfw_put_u64(put, file->sum[j]);
+	return pfw_put_row(put);
 }
 
-static void put_thread(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
+static int put_thread(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
 {
 	const struct pfw_summary_thread *thread = &total->thread[i];
 
@@ -166,9 +152,10 @@ static void put_thread(struct pfw_put *put, const struct pfw_summary *total, uin
 	pfw_put_u64(put, thread->lines);
 	pfw_put_time(put, thread->first_ns);
 	pfw_put_time(put, thread->last_ns);
+	return pfw_put_row(put);
 }
 
-static void put_process(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
+static int put_process(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
 {
 	const struct pfw_summary_process *process = &total->process[i];
 
@@ -185,9 +172,10 @@ static void put_process(struct pfw_put *put, const struct pfw_summary *total, ui
 	pfw_put_i64(put, process->end_ns);
 	pfw_put_u64(put, process->events);
 	pfw_put_u64(put, process->lost);
+	return pfw_put_row(put);
 }
 
-static void put_step(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
+static int put_step(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
 {
 	const struct pfw_summary_step *step = &total->step[i];
 
@@ -196,9 +184,10 @@ static void put_step(struct pfw_put *put, const struct pfw_summary *total, uint3
 	pfw_put_u64(put, step->number);
 	pfw_put_i64(put, step->begin_ns);
 	pfw_put_i64(put, step->end_ns);
+	return pfw_put_row(put);
 }
 
-static void put_loss(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
+static int put_loss(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
 {
 	const struct pfw_summary_loss *loss = &total->loss[i];
 
@@ -208,18 +197,29 @@ static void put_loss(struct pfw_put *put, const struct pfw_summary *total, uint3
 	pfw_put_u64(put, loss->count);
 	pfw_put_i64(put, loss->total_ns);
 	pfw_put_i64(put, loss->last_ns);
+	return pfw_put_row(put);
 }
 
-static int put_sums(struct pfw_index_writer *writer)
+/* Files and their sums: in one walk, since both read all of a file's row and its name. */
+static int put_files(struct pfw_index_writer *writer)
 {
-	struct pfw_put put = { 0 };
-	int error = pfw_put_begin(&put, writer->db, "file_sums", 2);
+	const struct pfw_summary *total = &writer->total;
+	struct pfw_blob *sums = &writer->files;
+	int error = 0;
 
-	for (uint32_t first = 0; !error && first < writer->total.files; first += PFW_BLOB_FILES) {
-		error = pfw_blob_sums(&writer->files, &writer->total, first);
-		pfw_put_i64(&put, first);
-		pfw_put_blob(&put, writer->files.data, writer->files.bytes);
-		error = error ? error : pfw_put_row(&put);
+	sums->bytes = 0;
+	for (uint32_t i = 0; i < total->files && !error; i++) {
+		struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_FILE);
+
+		error = put_file(put, &total->file[i], i);
+		error = error ? error : pfw_blob_sums(sums, &total->file[i]);
+		if (error || ((i + 1) % PFW_BLOB_FILES && i + 1 < total->files))
+			continue;
+		put = pfw_put_begin(writer, PFW_TABLE_FILE_SUMS);
+		pfw_put_i64(put, i / PFW_BLOB_FILES * PFW_BLOB_FILES);
+		pfw_put_blob(put, sums->data, sums->bytes);
+		error = pfw_put_row(put);
+		sums->bytes = 0;
 	}
 	return error;
 }
@@ -227,14 +227,13 @@ static int put_sums(struct pfw_index_writer *writer)
 static int put_totals(struct pfw_index_writer *writer)
 {
 	const struct pfw_summary *total = &writer->total;
-	int error = put_table(writer, "name", 13, total->names, put_name);
+	int error = put_table(writer, PFW_TABLE_NAME, total->names, put_name);
 
-	error = error ? error : put_table(writer, "file", 15, total->files, put_file);
-	error = error ? error : put_table(writer, "thread", 7, total->threads, put_thread);
-	error = error ? error : put_table(writer, "process", 14, total->processes, put_process);
-	error = error ? error : put_table(writer, "step", 6, total->steps, put_step);
-	error = error ? error : put_table(writer, "loss", 7, total->losses, put_loss);
-	return error ? error : put_sums(writer);
+	error = error ? error : put_files(writer);
+	error = error ? error : put_table(writer, PFW_TABLE_THREAD, total->threads, put_thread);
+	error = error ? error : put_table(writer, PFW_TABLE_PROCESS, total->processes, put_process);
+	error = error ? error : put_table(writer, PFW_TABLE_STEP, total->steps, put_step);
+	return error ? error : put_table(writer, PFW_TABLE_LOSS, total->losses, put_loss);
 }
 
 /* ---- the trace itself ---- */
@@ -274,31 +273,30 @@ static int put_meta(struct pfw_index_writer *writer, const struct pfw_index_trac
 {
 	const struct pfw_summary *total = &writer->total;
 	struct pfw_index_proof proof;
-	struct pfw_put put = { 0 };
+	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_META);
 	int error = prove(writer, trace, &proof);
 
-	error = error ? error : pfw_put_begin(&put, writer->db, "meta", 18);
 	if (error)
 		return error;
-	pfw_put_u64(&put, proof.trace_bytes);
-	pfw_put_i64(&put, proof.first_bytes);
-	pfw_put_i64(&put, proof.first_crc);
-	pfw_put_i64(&put, proof.last_bytes);
-	pfw_put_i64(&put, proof.last_crc);
-	pfw_put_string(&put, pfw_index_layout_name(trace->layout));
-	pfw_put_i64(&put, writer->blocks);
-	pfw_put_u64(&put, writer->lines);
-	pfw_put_u64(&put, total->events);
-	pfw_put_u64(&put, trace->problems);
-	pfw_put_time(&put, total->least_ns);
-	pfw_put_time(&put, total->greatest_ns);
-	pfw_put_time(&put, total->first_ns);
-	pfw_put_time(&put, total->last_ns);
-	pfw_put_i64(&put, total->sorted);
-	pfw_put_u64(&put, total->left_out);
-	pfw_put_i64(&put, total->nested);
-	pfw_put_i64(&put, total->untimed);
-	return pfw_put_row(&put);
+	pfw_put_u64(put, proof.trace_bytes);
+	pfw_put_i64(put, proof.first_bytes);
+	pfw_put_i64(put, proof.first_crc);
+	pfw_put_i64(put, proof.last_bytes);
+	pfw_put_i64(put, proof.last_crc);
+	pfw_put_string(put, pfw_index_layout_name(trace->layout));
+	pfw_put_i64(put, writer->blocks);
+	pfw_put_u64(put, writer->lines);
+	pfw_put_u64(put, total->events);
+	pfw_put_u64(put, trace->problems);
+	pfw_put_time(put, total->least_ns);
+	pfw_put_time(put, total->greatest_ns);
+	pfw_put_time(put, total->first_ns);
+	pfw_put_time(put, total->last_ns);
+	pfw_put_i64(put, total->sorted);
+	pfw_put_u64(put, total->left_out);
+	pfw_put_i64(put, total->nested);
+	pfw_put_i64(put, total->untimed);
+	return pfw_put_row(put);
 }
 
 int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
@@ -307,6 +305,8 @@ int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index
 
 	error = error ? error : put_totals(writer);
 	error = error ? error : put_meta(writer, trace);
-	error = error ? error : pfw_index_run(writer, "COMMIT");
-	return error;
+	return error ? error
+		     : pfw_sqlite_finish(&writer->maker, writer->table, pfw_index_tables,
+					 pfw_index_table_count, PFW_INDEX_APPLICATION,
+					 PFW_INDEX_FORMAT);
 }

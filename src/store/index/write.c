@@ -1,7 +1,6 @@
-/* store/index/write.c - makes an index: one transaction into a temporary file, which is renamed. */
+/* store/index/write.c - makes an index: a database in a temporary file, which is renamed. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +15,6 @@
 #define LARGE_TRACE (32 << 20)
 
 /* ---- the file ---- */
-
-int pfw_index_run(struct pfw_index_writer *writer, const char *sql)
-{
-	return pfw_index_error(sqlite3_exec(writer->db, sql, NULL, NULL, NULL));
-}
 
 /* Create the file; remove the leftover of a dead process.  The descriptor or -errno. */
 static int make_file(const char *path)
@@ -49,60 +43,17 @@ static int make_file(const char *path)
 	return -EEXIST;
 }
 
-static int make_tables(struct pfw_index_writer *writer, uint64_t trace_bytes)
+/* Each table takes at least a page, and there may be thousands of small traces.  Reading takes a system
+ * call a page. */
+static uint32_t page_bytes_of(uint64_t trace_bytes)
 {
-	char sql[128];
-	int error;
-
-	/* Each table takes at least a page, and there may be thousands of small traces.  Reading takes a
-	 * system call a page. */
-	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u",
-		 trace_bytes < SMALL_TRACE   ? 1024
-		 : trace_bytes < LARGE_TRACE ? 4096
-					     : 16384);
-	error = pfw_index_run(writer, sql);
-	if (!error)
-		error = pfw_index_run(writer,
-				      "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
-				      "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY;"
-				      "PRAGMA encoding='UTF-8'; BEGIN");
-
-	snprintf(sql, sizeof(sql), "PRAGMA application_id=%d; PRAGMA user_version=%d",
-		 PFW_INDEX_APPLICATION, PFW_INDEX_FORMAT);
-	error = error ? error : pfw_index_run(writer, sql);
-	for (size_t i = 0; !error && i < pfw_index_table_count; i++)
-		error = pfw_index_run(writer, pfw_index_tables[i].sql);
-	return error;
-}
-
-/* Open a database that was just made.  SQLite's "no follow" also refuses links among the
- * directories, which are the user's: it gets their real names.  "unix-none": our own lock suffices,
- * and this works on file systems without locks, too. */
-static int open_made(sqlite3 **db, const char *path)
-{
-	static const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	char directory[PATH_MAX], *real, *whole = NULL;
-	int error = -ENOMEM;
-
-	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(name - path) : 1,
-		 slash ? path : ".");
-	real = realpath(directory, NULL);
-	if (real && asprintf(&whole, "%s/%s", real, name) >= 0)
-		error = pfw_index_error(sqlite3_open_v2(whole, db, flags, "unix-none"));
-	else
-		whole = NULL;
-	free(real);
-	free(whole);
-	return error;
+	return trace_bytes < SMALL_TRACE ? 1024 : trace_bytes < LARGE_TRACE ? 4096 : 16384;
 }
 
 /* Make the database that will be STEM.idx. */
 static int open_database(struct pfw_index_writer *writer, const char *stem, uint64_t trace_bytes,
 			 bool in_memory)
 {
-	int error;
-
 	free(writer->path);
 	free(writer->final_path);
 	writer->path = pfw_index_path(stem, PFW_INDEX_UNFINISHED);
@@ -113,18 +64,11 @@ static int open_database(struct pfw_index_writer *writer, const char *stem, uint
 		writer->fd = make_file(writer->path);
 	if (!in_memory && writer->fd < 0)
 		return writer->fd;
-	if (in_memory)
-		error = pfw_index_error(sqlite3_open_v2(":memory:", &writer->db,
-							SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-							NULL));
-	else
-		error = open_made(&writer->db, writer->path);
-	error = error ? error : make_tables(writer, trace_bytes);
-	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
-	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
-	error = error ? error : pfw_put_begin(&writer->part, writer->db, "part", 5);
-	error = error ? error : pfw_put_begin(&writer->problem, writer->db, "problem", 5);
-	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
+	writer->maker.fd = writer->fd;
+	writer->maker.page_bytes = page_bytes_of(trace_bytes);
+	for (size_t i = 0; i < pfw_index_table_count; i++)
+		writer->table[i].maker = &writer->maker;
+	return 0;
 }
 
 /* Whether nothing can be made in a directory: not that there is no room for it. */
@@ -170,24 +114,15 @@ const char *pfw_index_cached_at(const struct pfw_index_writer *writer)
 	return writer->stem ? writer->final_path : NULL;
 }
 
-static int close_database(struct pfw_index_writer *writer)
-{
-	sqlite3_stmt *statement;
-	int result;
-
-	while (writer->db && (statement = sqlite3_next_stmt(writer->db, NULL)))
-		sqlite3_finalize(statement);
-	result = sqlite3_close(writer->db);
-	writer->db = NULL;
-	return pfw_index_error(result);
-}
-
 void pfw_index_end(struct pfw_index_writer *writer)
 {
 	if (writer->fd >= 0 && !writer->published)
 		unlink(writer->path);
 	pfw_index_free_parts(writer);
-	close_database(writer);
+	for (size_t i = 0; i < pfw_index_table_count; i++)
+		pfw_sqlite_release_table(&writer->table[i]);
+	pfw_sqlite_release_maker(&writer->maker);
+	free(writer->maker.image);
 	if (writer->fd >= 0)
 		close(writer->fd);
 	pfw_blob_free(&writer->threads);
@@ -206,7 +141,7 @@ void pfw_index_end(struct pfw_index_writer *writer)
 static int put_block(struct pfw_index_writer *writer, const struct pfw_block *block,
 		     const struct pfw_summary *summary)
 {
-	struct pfw_put *put = &writer->block;
+	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_BLOCK);
 	int error;
 
 	pfw_put_i64(put, writer->blocks);
@@ -217,7 +152,7 @@ static int put_block(struct pfw_index_writer *writer, const struct pfw_block *bl
 	pfw_put_time(put, summary->least_ns);
 	pfw_put_time(put, summary->greatest_ns);
 	error = pfw_put_row(put);
-	put = &writer->holds;
+	put = pfw_put_begin(writer, PFW_TABLE_BLOCK_HOLDS);
 	pfw_put_i64(put, writer->blocks);
 	pfw_put_blob(put, writer->threads.data, writer->threads.bytes);
 	pfw_put_blob(put, writer->files.data, writer->files.bytes);
@@ -245,7 +180,7 @@ int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block
 
 int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point)
 {
-	struct pfw_put *put = &writer->point;
+	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_POINT);
 
 	pfw_put_i64(put, writer->points++);
 	pfw_put_u64(put, point->text_at);
@@ -257,7 +192,7 @@ int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point 
 
 int pfw_index_add_problem(struct pfw_index_writer *writer, const struct pfw_scan_problem *problem)
 {
-	struct pfw_put *put = &writer->problem;
+	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_PROBLEM);
 
 	/* Another time the file may be read to its end. */
 	if (writer->problems == PFW_PROBLEMS_MAX ||
@@ -286,7 +221,6 @@ int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_tra
 	if (writer->grows && writer->total.nested && !writer->was_nested)
 		return -EAGAIN;
 	error = pfw_index_put_totals(writer, trace);
-	error = error ? error : close_database(writer);
 	if (!error && writer->stem)
 		error = pfw_index_cache_link(writer->stem, writer->trace);
 	if (error)

@@ -9,29 +9,11 @@
 #include <unistd.h>
 
 #include "common/base/order.h"
+#include "store/sqlite/format.h"
 #include "store/sys/full_io.h"
 
-/* Offsets in the header. */
-#define PAGE_BYTES_AT 16
-#define RESERVED_AT 20
-#define PAGES_AT 28
-#define ENCODING_AT 56
-
-#define ENCODING_UTF8 1
-#define INNER_PAGE 5
-#define LEAF_PAGE 13
 /* A small file is read at once. */
 #define WHOLE_BYTES (100u << 10)
-
-static uint32_t get_u16(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 8 | at[1];
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-	return get_u16(at) << 16 | get_u16(at + 2);
-}
 
 /* A number of up to 9 bytes, of which the first 8 have 7 bits each.  NULL: it goes beyond `end`. */
 static const uint8_t *get_varint(const uint8_t *at, const uint8_t *end, uint64_t *value)
@@ -137,7 +119,7 @@ static int enter(struct pfw_sqlite_rows *rows, struct pfw_sqlite_level *level, u
 	head = level->page + (number == 1 ? PFW_SQLITE_HEADER : 0);
 	level->leaf = *head == LEAF_PAGE;
 	level->cells = get_u16(head + 3);
-	level->cell = head + (level->leaf ? 8 : 12);
+	level->cell = head + (level->leaf ? LEAF_HEAD : INNER_HEAD);
 	if ((!level->leaf && *head != INNER_PAGE) ||
 	    level->cell + 2 * level->cells > level->page + db->page_bytes)
 		return -EBADMSG;
@@ -336,18 +318,6 @@ static int join(struct pfw_sqlite_rows *rows, const uint8_t *at, size_t local, u
 	return 0;
 }
 
-/* How many of a row's bytes are in its leaf. */
-static uint64_t local_bytes(const struct pfw_sqlite *db, uint64_t bytes)
-{
-	uint64_t most = db->page_bytes - 35, least = (db->page_bytes - 12) * 32 / 255 - 23;
-	uint64_t local = least;
-
-	if (bytes <= most)
-		return bytes;
-	local += (bytes - least) % (db->page_bytes - 4);
-	return local <= most ? local : least;
-}
-
 /* Find the columns in a row's bytes. */
 static int split(struct pfw_sqlite_rows *rows, const uint8_t *row, uint64_t bytes)
 {
@@ -373,7 +343,7 @@ static int read_row(struct pfw_sqlite_rows *rows, struct pfw_sqlite_level *level
 		return -EBADMSG;
 	rows->id = (int64_t)id;
 	rows->any = true;
-	local = local_bytes(rows->db, bytes);
+	local = local_bytes(rows->db->page_bytes, bytes);
 	needed = local + (local < bytes ? 4 : 0);
 	if (needed > (uint64_t)(end - at))
 		return -EBADMSG;
