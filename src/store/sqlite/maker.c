@@ -17,6 +17,8 @@
 /* The version of SQLite that made it, and of the schema. */
 #define SQLITE_VERSION 3037000u /* the first with strict tables */
 #define SCHEMA_FORMAT 4u
+/* The page with this byte has no rows: SQLite locks it. */
+#define LOCK_BYTE 0x40000000u
 
 static void put_u16(uint8_t *at, uint32_t value)
 {
@@ -70,6 +72,7 @@ static int write_page(struct pfw_sqlite_maker *maker, uint32_t number, const uin
 static uint32_t next_page(struct pfw_sqlite_maker *maker)
 {
 	maker->pages += maker->pages ? 1 : 2;
+	maker->pages += maker->pages == LOCK_BYTE / maker->page_bytes + 1;
 	return maker->pages;
 }
 

@@ -297,6 +297,26 @@ static void test_an_image_is_the_file(void **state)
 	end(&memory);
 }
 
+/* Pages on both sides of the byte that SQLite locks: the file has a hole in front of them. */
+static void test_a_gigabyte(void **state)
+{
+	struct made made;
+	sqlite3 *db;
+
+	(void)state;
+	begin(&made, 4096, open_file());
+	made.maker.pages = (1 << 30) / 4096 - 40;
+	fill(&made, 200);
+	assert_int_equal(finish(&made, short_schema), 0);
+	close(made.maker.fd);
+	assert_true(made.maker.pages > (1 << 30) / 4096 + 40);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	for (size_t i = 0; i < TABLES; i++)
+		check_table(db, made.expected, short_schema[i].name);
+	sqlite3_close(db);
+	end(&made);
+}
+
 static void test_rows_that_are_refused(void **state)
 {
 	struct pfw_sqlite_value value[PFW_SQLITE_COLUMNS + 1] = { { .type = PFW_SQLITE_NULL } };
@@ -348,6 +368,7 @@ int main(void)
 		cmocka_unit_test(test_trees_of_all_sizes),
 		cmocka_unit_test(test_schemas_of_all_lengths),
 		cmocka_unit_test(test_an_image_is_the_file),
+		cmocka_unit_test(test_a_gigabyte),
 		cmocka_unit_test(test_rows_that_are_refused),
 		cmocka_unit_test(test_a_full_disk),
 	};
