@@ -7,8 +7,6 @@
 
 #include "store/patterns/patterns.h"
 
-#define PFW_PATTERN_LINE 64u /* bytes of a cache */
-
 enum pfw_seek {
 	PFW_SEEK_NONE,
 	PFW_SEEK_TO,
@@ -102,6 +100,7 @@ void pfw_pattern_ops_release(struct pfw_pattern_ops *ops);
 struct pfw_pattern_run {
 	struct pfw_pattern_ops ops;
 	size_t next;
+	int64_t next_ns; /* the time of that one, if there is one: all runs are compared by it */
 };
 
 /* An open file description: a descriptor and its duplicates share it. */
@@ -133,24 +132,12 @@ struct pfw_varints;
 int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_text_ids *names,
 		     uint32_t *row);
 
-/* Prefetch the figures of an operation that will be counted soon: all of them together exceed the
- * cache. */
-static inline void pfw_pattern_op_fetch(const struct pfw_patterns *patterns,
-					const struct pfw_pattern_packed *op)
-{
-	const struct pfw_pattern *row = &patterns->row[op->name];
-	const char *side = (const char *)&row->side[op->role == PFW_ROLE_WRITE];
-
-	if (op->name < patterns->use_room)
-		__builtin_prefetch(&patterns->use[op->name], 1);
-	__builtin_prefetch(row, 1);
-	for (size_t at = 0; at < sizeof(row->side[0]); at += PFW_PATTERN_LINE)
-		__builtin_prefetch(side + at, 1);
-}
-
 /* Append all figures, or read what was appended.  0, -ENOMEM or -EBADMSG. */
 void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);
 int pfw_pattern_get_figures(struct pfw_varints *reader, struct pfw_pattern *pattern);
+
+/* Let operations, at least one, sorted by time, wait as a run, which then owns them.  0 or -ENOMEM. */
+int pfw_patterns_add_run(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops);
 
 /* Count operations early until at most so many wait.  0 or -ENOMEM. */
 int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most);
@@ -158,7 +145,7 @@ int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most);
 /* A copy of the operations that wait, in order of time, to be freed; NULL: no memory. */
 struct pfw_pattern_op *pfw_patterns_waiting(const struct pfw_patterns *patterns);
 
-/* Count an operation, whose `name` is a row and `process` a number, after all operations counted so
- * far.  0 or -ENOMEM.  Thread: one at a time. */
-int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
-			const struct pfw_pattern_packed *op);
+/* Count operations from `first` on, at least one, which are in order, and whose names are rows and processes
+ * numbers, after all operations counted so far.  0 or -ENOMEM.  Thread: one at a time. */
+int pfw_pattern_ops_take(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
+			 size_t first, size_t count);

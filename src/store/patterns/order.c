@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
 #include "store/patterns/op.h"
@@ -15,8 +16,6 @@
 #define WAIT_NS 2000000000ll
 /* The most operations in all runs, of 32 bytes, or some 100 if they are wide. */
 #define WAITING_MAX 524288u
-/* Figures are prefetched this many operations ahead. */
-#define FETCH_AHEAD 6u
 
 static bool is_after(const struct pfw_pattern_packed *a, const struct pfw_pattern_packed *b)
 {
@@ -91,14 +90,6 @@ static inline int64_t process_of(struct pfw_patterns *patterns, uint64_t process
 	return number;
 }
 
-static inline int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops,
-			  const struct pfw_pattern_packed *op)
-{
-	patterns->late |= op->ts_ns < patterns->taken_ns;
-	patterns->taken_ns = op->ts_ns;
-	return pfw_pattern_op_take(patterns, ops, op);
-}
-
 /* ---- runs ---- */
 
 /* Its memory is for the block that comes next. */
@@ -119,10 +110,7 @@ static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
 
 	*others = INT64_MAX;
 	for (size_t i = 1; i < patterns->runs; i++) {
-		const struct pfw_pattern_run *best = &patterns->run[first],
-					     *run = &patterns->run[i];
-		int64_t ts = run->ops.at[run->next].ts_ns;
-		int64_t least = best->ops.at[best->next].ts_ns;
+		int64_t ts = patterns->run[i].next_ns, least = patterns->run[first].next_ns;
 
 		if (ts < least)
 			first = i;
@@ -132,23 +120,24 @@ static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
 	return first;
 }
 
-/* Take operations of a run that come before those of all others, as take_until(). */
+/* Take the first operation of a run, and those that come before all others, as take_until(). */
 static int take_run(struct pfw_patterns *patterns, struct pfw_pattern_run *run, int64_t others,
 		    int64_t until_ns, size_t wait)
 {
-	const struct pfw_pattern_packed *first = &run->ops.at[run->next], *op = first;
-	const struct pfw_pattern_packed *end = &run->ops.at[run->ops.count];
-	size_t more = patterns->waiting > wait ? patterns->waiting - wait : 0;
+	const struct pfw_pattern_packed *op = &run->ops.at[run->next];
+	size_t most = run->ops.count - run->next;
+	size_t more = patterns->waiting > wait ? patterns->waiting - wait : 1, count;
 	int error;
 
-	do {
-		if ((size_t)(end - op) > FETCH_AHEAD)
-			pfw_pattern_op_fetch(patterns, op + FETCH_AHEAD);
-		error = take_op(patterns, &run->ops, op++);
-		more -= more != 0;
-	} while (!error && op < end && op->ts_ns < others && (op->ts_ns <= until_ns || more));
-	run->next += (size_t)(op - first);
-	patterns->waiting -= (size_t)(op - first);
+	most = 1 + PFW_BISECT(i, most - 1, op[i + 1].ts_ns < others);
+	count = 1 + PFW_BISECT(i, most - 1, op[i + 1].ts_ns <= until_ns);
+	if (count < more)
+		count = more < most ? more : most;
+	error = pfw_pattern_ops_take(patterns, &run->ops, run->next, count);
+	run->next += count;
+	if (run->next < run->ops.count)
+		run->next_ns = run->ops.at[run->next].ts_ns;
+	patterns->waiting -= count;
 	return error;
 }
 
@@ -162,7 +151,7 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 		size_t number = find_first(patterns, &others);
 		struct pfw_pattern_run *run = &patterns->run[number];
 
-		if (run->ops.at[run->next].ts_ns > until_ns && patterns->waiting <= wait)
+		if (run->next_ns > until_ns && patterns->waiting <= wait)
 			break;
 		error = take_run(patterns, run, others, until_ns, wait);
 		if (run->next == run->ops.count)
@@ -171,18 +160,26 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 	return error;
 }
 
-/* The run takes the block's operations, and the block gets as much memory: that of a run that was counted. */
-static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
+int pfw_patterns_add_run(struct pfw_patterns *patterns, const struct pfw_pattern_ops *ops)
 {
-	const struct pfw_pattern_run run = { .ops = block->ops };
-	struct pfw_pattern_ops ops = patterns->spare;
+	const struct pfw_pattern_run run = { .ops = *ops, .next_ns = ops->at[0].ts_ns };
 
 	if (PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
 		return -ENOMEM;
-	patterns->waiting += run.ops.count;
+	patterns->waiting += ops->count;
+	return 0;
+}
+
+/* The run takes the block's operations, and the block gets as much memory: that of a run that was counted. */
+static int add_block(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
+{
+	struct pfw_pattern_ops ops = patterns->spare;
+
+	if (pfw_patterns_add_run(patterns, &block->ops))
+		return -ENOMEM;
 	if (!ops.at) {
-		ops.at = malloc(run.ops.room * sizeof(*ops.at));
-		ops.room = ops.at ? run.ops.room : 0;
+		ops.at = malloc(block->ops.room * sizeof(*ops.at));
+		ops.room = ops.at ? block->ops.room : 0;
 	}
 	pfw_pattern_ops_clear(&ops);
 	block->ops = ops;
@@ -262,16 +259,11 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 
 		if (last_ns > patterns->last_ns)
 			patterns->last_ns = last_ns;
-		error = add_run(patterns, block);
+		error = add_block(patterns, block);
 		return error ? error
 			     : take_until(patterns, patterns->last_ns - WAIT_NS, WAITING_MAX);
 	}
-	for (size_t i = 0; i < ops->count && !error; i++) {
-		if (i + FETCH_AHEAD < ops->count)
-			pfw_pattern_op_fetch(patterns, &ops->at[i + FETCH_AHEAD]);
-		error = take_op(patterns, ops, &ops->at[i]);
-	}
-	return error;
+	return pfw_pattern_ops_take(patterns, ops, 0, ops->count);
 }
 
 int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most)

@@ -254,21 +254,21 @@ static void get_op(const struct pfw_patterns *patterns, struct pfw_varints *read
 static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader)
 {
 	uint64_t count = pfw_varints_next(reader);
-	struct pfw_pattern_run run = { .next = 0 };
+	struct pfw_pattern_ops ops = { .count = 0 };
 	struct pfw_pattern_op op = { .ts_ns = 0 };
 	int error = 0;
 
 	for (uint64_t i = 0; i < count && !error; i++) {
+		int64_t before_ns = op.ts_ns;
+
 		get_op(patterns, reader, &op);
-		error = reader->bad ? -EBADMSG : pfw_pattern_ops_push(&run.ops, &op);
+		reader->bad |= i && op.ts_ns < before_ns;
+		error = reader->bad ? -EBADMSG : pfw_pattern_ops_push(&ops, &op);
 	}
-	if (!error && run.ops.count &&
-	    PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
-		error = -ENOMEM;
-	if (error || !run.ops.count)
-		pfw_pattern_ops_release(&run.ops);
-	else
-		patterns->waiting = run.ops.count;
+	if (!error && ops.count)
+		error = pfw_patterns_add_run(patterns, &ops);
+	if (error || !ops.count)
+		pfw_pattern_ops_release(&ops);
 	while (!error && !reader->bad && reader->at < reader->end) {
 		uint64_t row = pfw_varints_next(reader);
 
