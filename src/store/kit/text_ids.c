@@ -92,13 +92,23 @@ uint32_t pfw_text_ids_again(struct pfw_text_ids *names, const char *text, uint32
 	return names->count - 1;
 }
 
-int64_t pfw_text_ids_lend(struct pfw_text_ids *names, const char *text, uint32_t bytes,
+int64_t pfw_text_ids_lend(struct pfw_text_ids *names, int64_t of, const char *text, uint32_t bytes,
 			  uint32_t hash)
 {
-	const struct pfw_text_id name = { .text = text, .bytes = bytes, .hash = hash };
+	const struct pfw_text_id name = { .text = text, .bytes = bytes, .hash = hash, .of = of };
 
 	return PFW_PUSH(names->name, names->count, names->room, name) ? -ENOMEM
 								      : (int64_t)names->count - 1;
+}
+
+int64_t pfw_text_ids_like(struct pfw_text_ids *names, int64_t of, const struct pfw_text_id *text)
+{
+	int64_t found;
+
+	if (!names->slots.slot && pfw_hash_slots_init(&names->slots))
+		return -ENOMEM;
+	found = find(names, of, text->text, text->bytes, text->hash);
+	return found >= 0 ? found : add(names, of, text->text, text->bytes, text->hash);
 }
 
 /* Most of many texts are in no cache: prefetch the slot, the row and the text of later ones. */
@@ -131,13 +141,10 @@ int pfw_text_ids_map(struct pfw_text_ids *names, int64_t of, const struct pfw_te
 	if (!names->slots.slot && pfw_hash_slots_init(&names->slots))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < from->count; i++) {
-		const struct pfw_text_id *name = &from->name[i];
 		int64_t found;
 
 		fetch(names, of, from, i);
-		found = find(names, of, name->text, name->bytes, name->hash);
-		if (found < 0)
-			found = add(names, of, name->text, name->bytes, name->hash);
+		found = pfw_text_ids_like(names, of, &from->name[i]);
 		if (found < 0)
 			return (int)found;
 		number[i] = (uint32_t)found;

@@ -24,9 +24,12 @@ struct pfw_text_ids {
  * -ENOMEM.  Thread: one at a time. */
 int64_t pfw_text_ids_of(struct pfw_text_ids *names, int64_t of, const char *text, size_t bytes);
 
-/* Append a text of a table that hashes as this one, without a search or a copy, for pfw_text_ids_map(). */
-int64_t pfw_text_ids_lend(struct pfw_text_ids *names, const char *text, uint32_t bytes,
+/* Append a text of a table that hashes as this one, without a search or a copy, for the next two. */
+int64_t pfw_text_ids_lend(struct pfw_text_ids *names, int64_t of, const char *text, uint32_t bytes,
 			  uint32_t hash);
+
+/* The number of the text of another struct, as pfw_text_ids_of(). */
+int64_t pfw_text_ids_like(struct pfw_text_ids *names, int64_t of, const struct pfw_text_id *text);
 
 /* Its number, or -ENOENT.  Thread: any, while no thread adds. */
 int64_t pfw_text_ids_find(const struct pfw_text_ids *names, int64_t of, const char *text,

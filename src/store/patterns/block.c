@@ -31,6 +31,7 @@ void pfw_patterns_block_clear(void *patterns_block)
 	struct pfw_patterns_block *block = patterns_block;
 
 	pfw_text_ids_clear(&block->names);
+	block->summary = NULL;
 	memset(block->last, 0, sizeof(block->last));
 	pfw_pattern_ops_clear(&block->ops);
 	if (block->of_row)
@@ -62,9 +63,9 @@ struct known {
 	uint64_t bytes; /* if `moved` */
 	bool moved, wanted;
 	const struct pfw_slice *fname; /* NULL: the descriptor has no name */
-	/* The files of the summary of the block, which must stay until the block is taken, and the row of
+	/* The summary of the block, which must stay until the block is taken, and the row of
 	 * this one; 0: unknown. */
-	const struct pfw_summary_file *file;
+	const struct pfw_summary *summary;
 	uint32_t row;
 };
 
@@ -252,29 +253,31 @@ static int64_t name_of(struct pfw_patterns_block *block, int64_t fd, const struc
 
 /* The number of the file that has this row in a summary of the block; -ENOENT: it is no file. */
 static NOT_INLINE int64_t learn_row(struct pfw_patterns_block *block,
-				    const struct pfw_summary_file *files, uint32_t row,
+				    const struct pfw_summary *summary, uint32_t row,
 				    const struct pfw_slice *fname)
 {
-	const struct pfw_summary_file *file = &files[row];
+	const struct pfw_summary_file *file = &summary->file[row];
 	int64_t number = -ENOENT;
 
 	if (PFW_REACH(block->of_row, row, block->of_row_room))
 		return -ENOMEM;
 	if (fname->bytes <= NAME_MAX_BYTES && pfw_io_names_file(fname))
-		number = pfw_text_ids_lend(&block->names, file->name, file->name_bytes, file->hash);
+		number = pfw_text_ids_lend(&block->names, row, file->name, file->name_bytes,
+					   file->hash);
+	block->summary = summary;
 	if (number >= 0 || number == -ENOENT)
 		block->of_row[row] = number >= 0 ? (uint32_t)number + 1 : NO_FILE;
 	return number;
 }
 
 static inline int64_t name_of_row(struct pfw_patterns_block *block,
-				  const struct pfw_summary_file *files, uint32_t row,
+				  const struct pfw_summary *summary, uint32_t row,
 				  const struct pfw_slice *fname)
 {
 	uint32_t known = row < block->of_row_room ? block->of_row[row] : 0;
 
 	if (!known)
-		return learn_row(block, files, row, fname);
+		return learn_row(block, summary, row, fname);
 	return known == NO_FILE ? -ENOENT : (int64_t)known - 1;
 }
 
@@ -283,7 +286,7 @@ static int64_t name_of_call(struct pfw_patterns_block *block, int64_t fd, const 
 {
 	if (!call->row || call->fname->escaped)
 		return name_of(block, fd, call->fname);
-	return name_of_row(block, call->file, call->row, call->fname);
+	return name_of_row(block, call->summary, call->row, call->fname);
 }
 
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
@@ -475,7 +478,7 @@ static NOT_INLINE int add_summary_line(struct pfw_patterns_block *block,
 	struct known known = { .ret = last->ret,
 			       .moved = last->moved,
 			       .bytes = last->bytes,
-			       .file = summary->file,
+			       .summary = summary,
 			       .row = last->file,
 			       .wanted = true };
 
@@ -523,42 +526,47 @@ static NOT_INLINE bool appends(struct pfw_patterns_known *cell, const struct pfw
 	return append;
 }
 
-/* What a usual call does, as set_effect(): set fd, value, bytes and bits. */
-static inline void set_usual(struct pfw_pattern_packed *op, const struct pfw_entry *entry,
-			     struct pfw_patterns_known *cell, const struct pfw_summary_last *last)
+/* What a usual call does, as set_effect(): its bits; set *value and *bytes, which are 0. */
+static inline uint16_t usual_effect(const struct pfw_entry *entry, struct pfw_patterns_known *cell,
+				    const struct pfw_summary_last *last, int64_t *value,
+				    uint32_t *bytes)
 {
-	op->bits = cell->usual;
-	if (last->ret < 0)
-		op->bits |= PFW_PATTERN_BIT(.failed = 1);
-	if (op->role == PFW_ROLE_READ || op->role == PFW_ROLE_WRITE) {
-		op->value = number_at(entry, true, cell->offset, "offset");
-		if (op->value >= 0)
-			op->bits |= PFW_PATTERN_BIT(.placed = 1);
-		if (last->moved)
-			op->bits |= PFW_PATTERN_BIT(.moved = 1);
-		op->bytes = (uint32_t)last->bytes; /* 0 if they are not known */
-	} else if (op->role == PFW_ROLE_OPEN) {
-		if (appends(cell, entry))
-			op->bits |= PFW_PATTERN_BIT(.append = 1);
+	const struct pfw_pattern_packed usual = { .bits = cell->usual };
+	uint16_t bits = usual.bits | (last->ret < 0 ? PFW_PATTERN_BIT(.failed = 1) : 0);
+
+	if (usual.role == PFW_ROLE_READ || usual.role == PFW_ROLE_WRITE) {
+		*value = number_at(entry, true, cell->offset, "offset");
+		*bytes = (uint32_t)last->bytes; /* 0 if they are not known */
+		bits |= *value >= 0 ? PFW_PATTERN_BIT(.placed = 1) : 0;
+		bits |= last->moved ? PFW_PATTERN_BIT(.moved = 1) : 0;
+	} else if (usual.role == PFW_ROLE_OPEN) {
+		bits |= appends(cell, entry) ? PFW_PATTERN_BIT(.append = 1) : 0;
 	} else if (cell->what == LSEEK) {
-		op->value = last->ret;
-		if (last->ret >= 0)
-			op->bits |= PFW_PATTERN_BIT(.seek = PFW_SEEK_TO);
+		*value = last->ret;
+		bits |= last->ret >= 0 ? PFW_PATTERN_BIT(.seek = PFW_SEEK_TO) : 0;
 	}
+	return bits;
 }
 
+/* The operation is written at once: what is read again before it is in the cache waits for it. */
 static inline void add_usual(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 			     struct pfw_patterns_known *cell, const struct pfw_summary_last *last,
 			     int16_t fd, uint32_t name)
 {
-	struct pfw_pattern_packed *op = &block->ops.at[block->ops.count++];
+	int64_t value = 0;
+	uint32_t bytes = 0;
+	uint16_t bits = usual_effect(entry, cell, last, &value, &bytes);
 
 	block->threads |= entry->tid != block->tid;
 	block->pids |= entry->pid != block->pid;
-	*op = (struct pfw_pattern_packed){
-		.ts_ns = entry->ts_ns, .name = name, .ns = (uint32_t)entry->dur_ns, .fd = fd
-	};
-	set_usual(op, entry, cell, last);
+	block->ops.at[block->ops.count++] =
+		(struct pfw_pattern_packed){ .ts_ns = entry->ts_ns,
+					     .value = value,
+					     .name = name,
+					     .ns = (uint32_t)entry->dur_ns,
+					     .bytes = bytes,
+					     .fd = fd,
+					     .bits = bits };
 }
 
 int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
@@ -579,7 +587,7 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 	fd = usual.role == PFW_ROLE_OPEN ? last->ret : number_at(entry, true, cell->fd, "fd");
 	if (!pfw_pattern_fits(fd, entry->dur_ns, last->bytes))
 		return add_summary_line(block, entry, summary);
-	name = name_of_row(block, summary->file, last->file, &last->fname);
+	name = name_of_row(block, summary, last->file, &last->fname);
 	if (name < 0)
 		return name == -ENOENT ? 0 : -ENOMEM;
 	add_usual(block, entry, cell, last, (int16_t)fd, (uint32_t)name);

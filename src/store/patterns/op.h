@@ -128,9 +128,8 @@ struct pfw_blob;
 struct pfw_text_ids;
 struct pfw_varints;
 
-/* Write the rows of all these names, as pfw_patterns_row(), to row[].  0 or -ENOMEM. */
-int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_text_ids *names,
-		     uint32_t *row);
+/* Write the rows of all names of a block, as pfw_patterns_row(), to block->row[].  0 or -ENOMEM. */
+int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block);
 
 /* Append all figures, or read what was appended.  0, -ENOMEM or -EBADMSG. */
 void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);

@@ -209,9 +209,7 @@ static int number_ops(struct pfw_patterns *patterns, int64_t rank, struct pfw_pa
 	size_t rows = patterns->rows;
 	int64_t process;
 
-	if (PFW_REACH(block->row, block->names.count, block->row_room) ||
-	    pfw_patterns_map(patterns, rank, &block->names, block->row) ||
-	    touch_rows(patterns, rows))
+	if (pfw_patterns_map(patterns, rank, block) || touch_rows(patterns, rows))
 		return -ENOMEM;
 	if (!ops->count)
 		return 0;

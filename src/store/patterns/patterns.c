@@ -8,6 +8,7 @@
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
 #include "store/patterns/op.h"
+#include "store/summary/summary.h"
 
 /* What few operations need is kept out of what runs for each of them. */
 #define NOT_INLINE __attribute__((noinline))
@@ -37,12 +38,14 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 	free(patterns->open);
 	PFW_FREE_MAPPED(patterns->use, patterns->use_room);
 	free(patterns->other);
+	free(patterns->of_file);
 	patterns->run = NULL;
 	patterns->descriptor = NULL;
 	patterns->open = NULL;
 	patterns->use = patterns->other = NULL;
 	patterns->descriptor_room = patterns->open_room = patterns->opens = 0;
-	patterns->use_room = patterns->other_room = 0;
+	patterns->of_file = NULL;
+	patterns->use_room = patterns->other_room = patterns->of_file_room = 0;
 	memset(patterns->recent_fd, 0, sizeof(patterns->recent_fd));
 	patterns->runs = patterns->run_room = 0;
 	patterns->free_open = 0;
@@ -76,11 +79,44 @@ int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char
 	return row >= 0 && add_rows(patterns) ? -ENOMEM : row;
 }
 
-int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_text_ids *names,
-		     uint32_t *row)
+/* The row of a name of a file that may have a row in the summary of all blocks. */
+static int64_t map_file(struct pfw_patterns *patterns, int64_t rank, const struct pfw_text_id *name,
+			uint32_t file)
 {
-	int error = pfw_text_ids_map(&patterns->keys, rank, names, row);
+	int64_t row;
 
+	if (PFW_REACH(patterns->of_file, file, patterns->of_file_room))
+		return -ENOMEM;
+	if (patterns->of_file[file])
+		return (int64_t)patterns->of_file[file] - 1;
+	row = pfw_text_ids_like(&patterns->keys, rank, name);
+	if (row >= 0 && file)
+		patterns->of_file[file] = (uint32_t)row + 1;
+	return row;
+}
+
+/* The summary has searched for its files, whose names are in no cache. */
+static int map_files(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
+{
+	for (uint32_t i = 0; i < block->names.count; i++) {
+		const struct pfw_text_id *name = &block->names.name[i];
+		int64_t row = map_file(patterns, rank, name, block->summary->file[name->of].merged);
+
+		if (row < 0)
+			return (int)row;
+		block->row[i] = (uint32_t)row;
+	}
+	return 0;
+}
+
+int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
+{
+	int error = PFW_REACH(block->row, block->names.count, block->row_room);
+
+	if (!error)
+		error = block->summary ? map_files(patterns, rank, block)
+				       : pfw_text_ids_map(&patterns->keys, rank, &block->names,
+							  block->row);
 	return error ? error : add_rows(patterns);
 }
 

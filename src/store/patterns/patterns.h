@@ -16,6 +16,7 @@
 #include "store/line/io.h"
 
 struct pfw_blob;
+struct pfw_summary;
 struct pfw_varints;
 struct pfw_fname_hashes;
 
@@ -96,7 +97,9 @@ struct pfw_pattern_ops {
 #define PFW_PATTERN_FDS 64u
 
 struct pfw_patterns_block {
-	struct pfw_text_ids names; /* of files */
+	struct pfw_text_ids names; /* of files; `of` is the row of a file of the summary, or 0 */
+	/* What those are of; it stays until the block is taken.  NULL: none. */
+	const struct pfw_summary *summary;
 	struct pfw_pattern_ops ops;
 	uint64_t pid, tid; /* of the first operation */
 	bool threads;	   /* of more than one thread */
@@ -133,8 +136,8 @@ void pfw_patterns_block_free(void *patterns_block);
 int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 			   const struct pfw_fname_hashes *fnames, bool wanted);
 
-/* The same for a wanted line that was added to a summary of the block last, which knows most of it. */
-struct pfw_summary;
+/* The same for a wanted line that was added to a summary of the block last, which knows most of it.  If the
+ * summary is merged before the block is taken, it is into the same one for all blocks. */
 int pfw_patterns_block_add_summed(void *block, const struct pfw_entry *entry,
 				  const struct pfw_summary *summary);
 
@@ -154,6 +157,8 @@ struct pfw_patterns {
 	struct pfw_pattern_open *open;
 	struct pfw_pattern_use *use, *other; /* of each row by its first process, and by others */
 	size_t descriptor_room, open_room, use_room, other_room, opens;
+	uint32_t *of_file; /* number + 1 of the row of a file of the summary of all blocks */
+	size_t of_file_room;
 	struct pfw_pattern_recent { /* a cache: numbers of descriptors */
 		uint64_t process;
 		int64_t fd;

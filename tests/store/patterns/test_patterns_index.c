@@ -21,10 +21,10 @@
 
 #define FILES 50
 
-/* A pread or pwrite of /fNAME, by the kind's own way. */
-static void add(void *block, uint64_t name)
+/* A pread or pwrite of /fNAME, by the kind's own way; summary: it knows the line, or NULL. */
+static void add(void *block, uint64_t name, struct pfw_summary *summary)
 {
-	const struct pfw_summary summary = { .fnames = NULL };
+	const struct pfw_summary none = { .fnames = NULL };
 	struct pfw_entry entry;
 	char line[512];
 
@@ -37,26 +37,36 @@ static void add(void *block, uint64_t name)
 	pfw_entry_parse(&entry, line, strlen(line));
 	assert_int_equal(entry.kind, PFW_ENTRY_EVENT);
 	entry.process = entry.pid;
-	assert_int_equal(pfw_patterns_kind.add(block, &entry, &summary), 0);
+	if (summary)
+		assert_int_equal(pfw_summary_add(summary, &entry), 0);
+	assert_int_equal(pfw_patterns_kind.add(block, &entry, summary ? summary : &none), 0);
 }
 
 static void fill(void *file, uint64_t files, struct pfw_patterns *same, struct pfw_blob *row)
 {
+	struct pfw_summary total, summary;
+
+	assert_int_equal(pfw_summary_init(&total), 0);
+	assert_int_equal(pfw_summary_init(&summary), 0);
 	for (unsigned i = 0; i < 5; i++) {
 		void *block = pfw_patterns_kind.block_create();
 		uint64_t kept = random_state;
 
 		for (uint64_t j = 0; j < files; j++)
-			add(block, (i * 7 + j) % files);
+			add(block, (i * 7 + j) % files, &summary);
+		assert_int_equal(pfw_summary_merge(&total, &summary), 0);
 		assert_int_equal(pfw_patterns_kind.take(file, block, row), 0);
 		pfw_patterns_kind.block_clear(block);
+		pfw_summary_clear(&summary);
 		random_state = kept;
 		for (uint64_t j = 0; j < files && same; j++)
-			add(block, (i * 7 + j) % files);
+			add(block, (i * 7 + j) % files, NULL);
 		if (same)
 			assert_int_equal(pfw_patterns_take(same, 0, 3, block), 0);
 		pfw_patterns_kind.block_free(block);
 	}
+	pfw_summary_release(&total);
+	pfw_summary_release(&summary);
 	assert_int_equal(row->bytes, 0);
 	assert_int_equal(pfw_patterns_kind.end(file, row), 0);
 }
