@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -309,14 +308,14 @@ static int find_sources(struct making *making)
 static int add_index(struct pfw_partial_writer *writer, const struct source *source,
 		     struct pfw_index *index)
 {
-	unsigned char *image;
+	uint8_t *image;
 	size_t facts_bytes, bytes;
 	char *facts = pfw_partials_facts(source->file, source->name, &facts_bytes);
 	int error = facts ? pfw_index_alone(index, &image, &bytes) : -ENOMEM;
 
 	if (!error) {
 		error = pfw_partial_add(writer, facts, facts_bytes, image, bytes);
-		sqlite3_free(image);
+		free(image);
 	}
 	free(facts);
 	return error;

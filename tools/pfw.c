@@ -9,7 +9,6 @@
 #include "manual.h"
 #include "pfw/pfw.h"
 #include "share/external.h"
-#include "store/index/index.h"
 #include "ui/cli.h"
 
 /* Other tools' names for our commands. */
@@ -72,7 +71,6 @@ int main(int argc, char **argv)
 {
 	const struct cli_command *command;
 
-	pfw_indexes_alone();
 	/* Large arrays grow without a copy, and return to the system at once; no arena per thread. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	mallopt(M_ARENA_MAX, 2);

@@ -22,7 +22,6 @@ class Pfw(CMakePackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("zlib-api")
     depends_on("libdeflate")
-    depends_on("sqlite")
     depends_on("elfutils")
     depends_on("isa-l", when="+isal")
     extends("python@3.10:", when="+python")

@@ -1,7 +1,7 @@
 /* command.c - the command of a wheel: all of it is in libpfwread.so.1, which has most of that code anyway.
  *
- * Else a wheel would have SQLite and the commands twice, and be over 3 MB.  The library lies in the package,
- * which no search path of the dynamic linker knows: the version of Python is in its name.
+ * Else a wheel would have that code twice.  The library lies in the package, which no search path of the
+ * dynamic linker knows: the version of Python is in its name.
  */
 #include <dlfcn.h>
 #include <stdio.h>

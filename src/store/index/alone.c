@@ -12,72 +12,60 @@
 
 /* ---- writing ---- */
 
-/* Our longest text or blob: PFW_SUMMARY_TEXT_MAX, or all names of a block. */
-#define LENGTH_MAX (32 << 20)
+/* A column of the table `part`. */
+enum { PART_BLOCK = 3 };
 
-/* Restrict what an untrusted file can make SQLite do. */
-static int restrain(sqlite3 *db)
+/* Whether a table serves to find lines. */
+static bool finds_lines(enum pfw_index_tables table)
 {
-	int result = SQLITE_OK;
-
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
-	if (!result)
-		result = sqlite3_exec(db, "PRAGMA cell_size_check=1", NULL, NULL, NULL);
-	return result ? -EBADMSG : 0;
+	return table == PFW_TABLE_BLOCK || table == PFW_TABLE_BLOCK_HOLDS ||
+	       table == PFW_TABLE_POINT;
 }
 
-/* Open a copy of an index in memory, which can be changed. */
-static int open_copy(sqlite3 **db, const struct pfw_index *index)
+/* The same lines, compressed again, may give other bytes: what proves the trace is left out. */
+static void drop_proof(struct pfw_sqlite_value *meta, uint64_t blocks)
 {
-	uint64_t bytes = (uint64_t)index->db.pages * index->db.page_bytes;
-	unsigned char *image = sqlite3_malloc64(bytes);
-	int error = image ? 0 : -ENOMEM;
+	for (int i = 0; i < 5; i++)
+		meta[i] = (struct pfw_sqlite_value){ .type = PFW_SQLITE_INTEGER };
+	meta[0].integer = (int64_t)blocks; /* trace_bytes */
+}
 
-	if (image && index->db.image)
-		memcpy(image, index->db.image, bytes);
-	else if (image)
-		error = pfw_full_read_all(index->db.fd, image, bytes, 0);
-	error = error ? error
-		      : pfw_index_error(sqlite3_open_v2(
-				":memory:", db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL));
-	if (error) {
-		sqlite3_free(image);
-		return error;
+/* Copy a table, but not the state that serves to go on when the trace grows. */
+static int copy_table(struct pfw_index *index, struct pfw_index_maker *maker,
+		      enum pfw_index_tables table)
+{
+	const int64_t state = (int64_t)index->meta.blocks + PFW_INDEX_STATE;
+	struct pfw_index_row row;
+	int result = 0, error = pfw_index_query(index, &row, table, INT64_MIN);
+
+	while (!error && (result = pfw_index_next(&row)) > 0) {
+		struct pfw_put *put = pfw_put_begin(maker, table);
+
+		error = pfw_put_copy(put, &row, pfw_index_columns(table));
+		if (table == PFW_TABLE_META)
+			drop_proof(put->value, index->meta.blocks);
+		if (!error && (table != PFW_TABLE_PART || put->value[PART_BLOCK].integer != state))
+			error = pfw_put_row(put);
 	}
-	/* The database owns the image from here on. */
-	error = pfw_index_error(sqlite3_deserialize(
-		*db, "main", image, (sqlite3_int64)bytes, (sqlite3_int64)bytes,
-		SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE));
-	return error ? error : restrain(*db);
+	pfw_index_done(&row);
+	return error ? error : result;
 }
 
-/* Drop the proof of the trace: the same lines, compressed again, may give other bytes. */
-int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *bytes)
+int pfw_index_alone(struct pfw_index *index, uint8_t **image, size_t *bytes)
 {
-	sqlite3_int64 size = 0;
-	sqlite3 *db = NULL;
-	int error = open_copy(&db, index);
+	struct pfw_index_maker maker;
+	int error = 0;
 
-	_Static_assert(PFW_INDEX_STATE == 4, "the rows that are deleted");
-	if (!error)
-		error = pfw_index_error(
-			sqlite3_exec(db,
-				     "PRAGMA temp_store=MEMORY; DELETE FROM block;"
-				     "DELETE FROM block_holds; DELETE FROM point;"
-				     "DELETE FROM part WHERE block = (SELECT blocks + 4 FROM meta);"
-				     "UPDATE meta SET trace_bytes = blocks, first_bytes = 0,"
-				     " first_crc = 0, last_bytes = 0, last_crc = 0; VACUUM",
-				     NULL, NULL, NULL));
+	pfw_index_maker_begin(&maker, -1, index->db.page_bytes);
+	for (size_t i = 0; i < PFW_TABLES && !error; i++)
+		error = finds_lines(i) ? 0 : copy_table(index, &maker, i);
+	error = error ? error : pfw_index_maker_finish(&maker);
 	if (!error) {
-		*image = sqlite3_serialize(db, "main", &size, 0);
-		*bytes = (size_t)size;
-		error = *image ? 0 : -ENOMEM;
+		*image = maker.db.image;
+		*bytes = (size_t)maker.db.pages * maker.db.page_bytes;
+		maker.db.image = NULL;
 	}
-	sqlite3_close(db);
+	pfw_index_maker_release(&maker);
 	return error;
 }
 
@@ -206,11 +194,6 @@ static struct opening *take_oldest(struct pfw_indexes_ahead *ahead)
 
 	pfw_pool_wait(ahead->pool, &opening->task);
 	return opening;
-}
-
-void pfw_indexes_alone(void)
-{
-	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
 int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,

@@ -30,28 +30,24 @@ static bool is_same(const struct pfw_sqlite_value *a, const struct pfw_sqlite_va
 	       (a->bytes == b->bytes && (!a->bytes || memcmp(a->data, b->data, a->bytes) == 0));
 }
 
-/* The name of a column in the text that makes its table; its bytes: 0 after the last. */
-static size_t column_name(const char *sql, unsigned column, const char **name)
+/* The name of a column, up to a space. */
+static const char *column_name(enum pfw_index_tables table, unsigned column)
 {
-	*name = strchr(sql, '(') + 1;
-	for (; column; column--) {
-		*name = strchr(*name, ',');
-		if (!*name)
-			return 0;
-		*name += 2;
-	}
-	return strcspn(*name, " ");
+	const char *name = strchr(pfw_index_tables[table].sql, '(') + 1;
+
+	while (column--)
+		name = strchr(name, ',') + strlen(", ");
+	return name;
 }
 
 /* Compare a row, and write the first difference to `how`. */
 static void compare_row(struct pfw_index_row *is, struct pfw_index_row *should,
-			const struct pfw_sqlite_schema *table, char *how, size_t size)
+			enum pfw_index_tables table, char *how, size_t size)
 {
 	char one[48], other[48];
-	const char *name;
-	size_t bytes;
 
-	for (unsigned i = 0; (bytes = column_name(table->sql, i, &name)) && !*how; i++) {
+	for (unsigned i = 0; i < pfw_index_columns(table) && !*how; i++) {
+		const char *name = column_name(table, i);
 		struct pfw_sqlite_value a, b;
 
 		pfw_index_value(is, &a);
@@ -60,15 +56,15 @@ static void compare_row(struct pfw_index_row *is, struct pfw_index_row *should,
 			snprintf(how, size,
 				 "%.*s of row %" PRIu64 " of the table %s is %s, and by the "
 				 "trace %s",
-				 (int)bytes, name, is->number, table->name,
-				 describe(&a, one, sizeof(one)),
+				 (int)strcspn(name, " "), name, is->number,
+				 pfw_index_tables[table].name, describe(&a, one, sizeof(one)),
 				 describe(&b, other, sizeof(other)));
 	}
 	is->number++;
 }
 
 static int compare_rows(struct pfw_index_row *is, struct pfw_index_row *should,
-			const struct pfw_sqlite_schema *table, char *how, size_t size)
+			enum pfw_index_tables table, char *how, size_t size)
 {
 	while (!*how) {
 		int a = pfw_index_next(is), b = pfw_index_next(should);
@@ -78,8 +74,8 @@ static int compare_rows(struct pfw_index_row *is, struct pfw_index_row *should,
 		if (!a && !b)
 			return 0;
 		if (a != b)
-			snprintf(how, size, "the table %s has too %s rows", table->name,
-				 a ? "many" : "few");
+			snprintf(how, size, "the table %s has too %s rows",
+				 pfw_index_tables[table].name, a ? "many" : "few");
 		else
 			compare_row(is, should, table, how, size);
 	}
@@ -87,15 +83,15 @@ static int compare_rows(struct pfw_index_row *is, struct pfw_index_row *should,
 }
 
 static int compare_table(struct pfw_index *made, struct pfw_index *index,
-			 enum pfw_index_tables number, char *how, size_t size)
+			 enum pfw_index_tables table, char *how, size_t size)
 {
 	struct pfw_index_row is, should;
-	int error = pfw_index_query(index, &is, number, INT64_MIN);
-	int other = pfw_index_query(made, &should, number, INT64_MIN);
+	int error = pfw_index_query(index, &is, table, INT64_MIN);
+	int other = pfw_index_query(made, &should, table, INT64_MIN);
 
 	error = error ? error : other;
 	if (!error)
-		error = compare_rows(&is, &should, &pfw_index_tables[number], how, size);
+		error = compare_rows(&is, &should, table, how, size);
 	pfw_index_done(&is);
 	pfw_index_done(&should);
 	return error;
@@ -202,14 +198,14 @@ int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_tr
 
 	*how = '\0';
 	*differs = true;
-	error = error ? error : open_made(&made, &writer->maker);
+	error = error ? error : open_made(&made, &writer->maker.db);
 	if (error || pfw_index_open(&index, writer->trace, how, size)) {
 		pfw_sqlite_close(&made.db);
 		return error;
 	}
 	if (!pfw_index_is_current(index))
 		snprintf(how, size, "made by an older pfw, it lacks rows of this one");
-	for (size_t i = 0; !error && !*how && i < pfw_index_table_count; i++) {
+	for (size_t i = 0; !error && !*how && i < PFW_TABLES; i++) {
 		error = i == PFW_TABLE_POINT ? compare_points(&made, index, how, size)
 					     : compare_table(&made, index, i, how, size);
 	}

@@ -60,7 +60,6 @@ const struct pfw_sqlite_schema pfw_index_tables[] = {
 		TABLE(problem,
 		      "id INTEGER PRIMARY KEY, line INTEGER, at INTEGER, more INTEGER, text TEXT"),
 };
-const size_t pfw_index_table_count = sizeof(pfw_index_tables) / sizeof(pfw_index_tables[0]);
 
 static const char *const layouts[] = {
 	[PFW_LAYOUT_TEXT] = "text",
@@ -84,30 +83,13 @@ bool pfw_index_layout_of(const char *name, enum pfw_layout *layout)
 	return false;
 }
 
-int pfw_index_error(int result)
+unsigned pfw_index_columns(enum pfw_index_tables table)
 {
-	switch (result & 0xff) {
-	case SQLITE_OK:
-	case SQLITE_ROW:
-	case SQLITE_DONE:
-		return 0;
-	case SQLITE_NOMEM:
-		return -ENOMEM;
-	case SQLITE_FULL:
-		return -ENOSPC;
-	case SQLITE_IOERR:
-		return -EIO;
-	case SQLITE_PERM:
-	case SQLITE_AUTH:
-		return -EACCES;
-	case SQLITE_READONLY:
-		return -EROFS;
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-		return -EBUSY;
-	default:
-		return -EBADMSG;
-	}
+	unsigned columns = 1;
+
+	for (const char *at = pfw_index_tables[table].sql; (at = strchr(at, ',')); at++)
+		columns++;
+	return columns;
 }
 
 char *pfw_index_path(const char *trace, const char *suffix)

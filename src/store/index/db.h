@@ -2,7 +2,6 @@
  */
 #pragma once
 
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,14 +33,13 @@ enum pfw_index_tables {
 
 /* In the same order. */
 extern const struct pfw_sqlite_schema pfw_index_tables[];
-extern const size_t pfw_index_table_count;
 
 /* The names of enum pfw_layout in the table `meta`. */
 const char *pfw_index_layout_name(enum pfw_layout layout);
 bool pfw_index_layout_of(const char *name, enum pfw_layout *layout);
 
-/* SQLite's result as -errno.  Thread: any, as all here. */
-int pfw_index_error(int result);
+/* How many columns a table has.  Thread: any, as all here. */
+unsigned pfw_index_columns(enum pfw_index_tables table);
 
 /* "PATH.idx", to be freed; NULL: no memory. */
 char *pfw_index_path(const char *trace, const char *suffix);

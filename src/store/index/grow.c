@@ -117,34 +117,19 @@ int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_bloc
 
 /* ---- going on ---- */
 
-static int copy_row(struct pfw_put *put, struct pfw_index_row *row, unsigned columns)
-{
-	struct pfw_sqlite_value value;
-
-	while (columns--) {
-		pfw_index_value(row, &value);
-		if (value.type == PFW_SQLITE_INTEGER)
-			pfw_put_i64(put, value.integer);
-		else if (value.type == PFW_SQLITE_BLOB)
-			pfw_put_blob(put, value.data, value.bytes);
-		else if (value.type == PFW_SQLITE_NULL)
-			pfw_put_string(put, NULL);
-		else
-			row->bad = true;
-	}
-	return row->bad ? -EBADMSG : pfw_put_row(put);
-}
-
 /* Copy all rows of a table of blocks. */
 static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older,
-		     enum pfw_index_tables table, unsigned columns)
+		     enum pfw_index_tables table)
 {
 	struct pfw_index_row row;
 	uint64_t count = 0;
 	int result = 0, error = pfw_index_query(older, &row, table, INT64_MIN);
 
 	while (!error && (result = pfw_index_next(&row)) > 0 && count <= older->meta.blocks) {
-		error = copy_row(pfw_put_begin(writer, table), &row, columns);
+		struct pfw_put *put = pfw_put_begin(&writer->maker, table);
+
+		error = pfw_put_copy(put, &row, pfw_index_columns(table));
+		error = error ? error : pfw_put_row(put);
 		count++;
 	}
 	pfw_index_done(&row);
@@ -202,8 +187,8 @@ int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
 	int error = pfw_index_totals(older, PFW_INDEX_ALL, &writer->total);
 
 	error = error ? error : pfw_index_blocks(older, &blocks);
-	error = error ? error : copy_rows(writer, older, PFW_TABLE_BLOCK, 7);
-	error = error ? error : copy_rows(writer, older, PFW_TABLE_BLOCK_HOLDS, 4);
+	error = error ? error : copy_rows(writer, older, PFW_TABLE_BLOCK);
+	error = error ? error : copy_rows(writer, older, PFW_TABLE_BLOCK_HOLDS);
 	error = error ? error : resume_kinds(writer, older);
 	if (!error) {
 		writer->first = blocks.block[0];

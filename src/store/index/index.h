@@ -53,8 +53,6 @@ int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file);
  * most of the work.  pfw_index_ahead() is pfw_index_of() for a file of those for which want() is true, each
  * number greater than the one before.
  */
-/* In a process that is only ours: SQLite does not count its memory, under a lock that all threads share. */
-void pfw_indexes_alone(void);
 struct pfw_indexes_ahead; /* opaque: see alone.c */
 int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
 			   unsigned jobs, void *user, bool (*want)(void *user, size_t file));
@@ -63,9 +61,9 @@ void pfw_indexes_ahead_close(struct pfw_indexes_ahead *ahead);
 
 /*
  * An index without its trace, as partials have it: all but the tables that serve to find lines.
- * *image is to be freed with sqlite3_free().  0 or -errno.
+ * *image is to be freed.  0 or -errno.
  */
-int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *bytes);
+int pfw_index_alone(struct pfw_index *index, uint8_t **image, size_t *bytes);
 
 void pfw_index_close(struct pfw_index *index);
 

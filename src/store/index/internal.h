@@ -89,6 +89,20 @@ struct pfw_put {
 	char decimal[40]; /* see pfw_put_i128() */
 };
 
+/* An index as it is made. */
+struct pfw_index_maker {
+	struct pfw_sqlite_maker db;
+	struct pfw_sqlite_table table[PFW_TABLES];
+	struct pfw_put put;
+};
+
+/* Begin in an empty file, or with -1 in memory: db.image.  Thread: one at a time, as all here. */
+void pfw_index_maker_begin(struct pfw_index_maker *maker, int fd, uint32_t page_bytes);
+
+/* Write what is left.  0 or -errno. */
+int pfw_index_maker_finish(struct pfw_index_maker *maker);
+void pfw_index_maker_release(struct pfw_index_maker *maker);
+
 struct pfw_index_writer {
 	char *trace;
 	char *stem;	  /* in the cache; NULL: it is beside the trace */
@@ -96,9 +110,7 @@ struct pfw_index_writer {
 	char *final_path; /* after the rename */
 	int fd; /* of `path`, locked so that others see that it is in use; -1: in memory */
 	bool published;
-	struct pfw_sqlite_maker maker;
-	struct pfw_sqlite_table table[PFW_TABLES];
-	struct pfw_put put;
+	struct pfw_index_maker maker;
 	struct pfw_summary total;
 	struct pfw_blob threads, files, names;
 	void *kind[PFW_INDEX_KINDS_MAX]; /* the file's struct of each kind, or NULL */
@@ -111,7 +123,7 @@ struct pfw_index_writer {
 };
 
 /* Begin a row, which comes after all others of the table.  Thread: as for the writer, as all here. */
-struct pfw_put *pfw_put_begin(struct pfw_index_writer *writer, enum pfw_index_tables table);
+struct pfw_put *pfw_put_begin(struct pfw_index_maker *maker, enum pfw_index_tables table);
 
 /* The next column, whose value must be valid until pfw_put_row(); one of a row may be a pfw_put_i128().
  * Times INT64_MAX and INT64_MIN are NULL. */
@@ -122,6 +134,9 @@ void pfw_put_time(struct pfw_put *put, int64_t ns);
 void pfw_put_text(struct pfw_put *put, const char *text, size_t bytes);
 void pfw_put_string(struct pfw_put *put, const char *text); /* NULL: NULL */
 void pfw_put_blob(struct pfw_put *put, const void *data, size_t bytes);
+
+/* The next `columns`, of another index.  0; -EBADMSG: one has a value that none of ours has. */
+int pfw_put_copy(struct pfw_put *put, struct pfw_index_row *row, unsigned columns);
 
 /* Write the row.  0 or -errno. */
 int pfw_put_row(struct pfw_put *put);

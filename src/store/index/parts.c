@@ -74,7 +74,7 @@ void pfw_gather_release(struct pfw_gather *gather)
 static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
 		    struct pfw_blob *row)
 {
-	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_PART);
+	struct pfw_put *put = pfw_put_begin(&writer->maker, PFW_TABLE_PART);
 
 	if (row->failed)
 		return -ENOMEM;

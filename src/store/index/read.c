@@ -326,13 +326,13 @@ static int check_schema(struct pfw_index *index)
 	int result = 0, error = pfw_sqlite_seek(&row.rows, INT64_MIN);
 
 	while (!error && (result = pfw_index_next(&row)) > 0) {
-		if (count == pfw_index_table_count || !take_table(index, &row, count))
+		if (count == PFW_TABLES || !take_table(index, &row, count))
 			error = -EBADMSG;
 		count++;
 	}
 	pfw_index_done(&row);
 	error = error ? error : result;
-	return error || count == pfw_index_table_count ? error : -EBADMSG;
+	return error || count == PFW_TABLES ? error : -EBADMSG;
 }
 
 static uint32_t read_u32(struct pfw_index_row *row)

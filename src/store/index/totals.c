@@ -10,12 +10,12 @@
 
 /* ---- rows ---- */
 
-struct pfw_put *pfw_put_begin(struct pfw_index_writer *writer, enum pfw_index_tables table)
+struct pfw_put *pfw_put_begin(struct pfw_index_maker *maker, enum pfw_index_tables table)
 {
-	writer->put.table = &writer->table[table];
-	writer->put.keyed = table != PFW_TABLE_META;
-	writer->put.at = 0;
-	return &writer->put;
+	maker->put.table = &maker->table[table];
+	maker->put.keyed = table != PFW_TABLE_META;
+	maker->put.at = 0;
+	return &maker->put;
 }
 
 static struct pfw_sqlite_value *next(struct pfw_put *put)
@@ -86,6 +86,17 @@ void pfw_put_i128(struct pfw_put *put, __int128 value)
 	pfw_put_text(put, at, (size_t)(end - at));
 }
 
+int pfw_put_copy(struct pfw_put *put, struct pfw_index_row *row, unsigned columns)
+{
+	while (columns--) {
+		struct pfw_sqlite_value *value = next(put);
+
+		pfw_index_value(row, value);
+		row->bad |= value->type == PFW_SQLITE_REAL;
+	}
+	return row->bad ? -EBADMSG : 0;
+}
+
 int pfw_put_row(struct pfw_put *put)
 {
 	int64_t id = put->keyed ? put->value[0].integer : 1;
@@ -103,7 +114,7 @@ static int put_table(struct pfw_index_writer *writer, enum pfw_index_tables tabl
 	int error = 0;
 
 	for (uint32_t i = 0; i < count && !error; i++) {
-		struct pfw_put *put = pfw_put_begin(writer, table);
+		struct pfw_put *put = pfw_put_begin(&writer->maker, table);
 
 		pfw_put_i64(put, i);
 		error = row(put, &writer->total, i);
@@ -209,13 +220,13 @@ static int put_files(struct pfw_index_writer *writer)
 
 	sums->bytes = 0;
 	for (uint32_t i = 0; i < total->files && !error; i++) {
-		struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_FILE);
+		struct pfw_put *put = pfw_put_begin(&writer->maker, PFW_TABLE_FILE);
 
 		error = put_file(put, &total->file[i], i);
 		error = error ? error : pfw_blob_sums(sums, &total->file[i]);
 		if (error || ((i + 1) % PFW_BLOB_FILES && i + 1 < total->files))
 			continue;
-		put = pfw_put_begin(writer, PFW_TABLE_FILE_SUMS);
+		put = pfw_put_begin(&writer->maker, PFW_TABLE_FILE_SUMS);
 		pfw_put_i64(put, i / PFW_BLOB_FILES * PFW_BLOB_FILES);
 		pfw_put_blob(put, sums->data, sums->bytes);
 		error = pfw_put_row(put);
@@ -273,7 +284,7 @@ static int put_meta(struct pfw_index_writer *writer, const struct pfw_index_trac
 {
 	const struct pfw_summary *total = &writer->total;
 	struct pfw_index_proof proof;
-	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_META);
+	struct pfw_put *put = pfw_put_begin(&writer->maker, PFW_TABLE_META);
 	int error = prove(writer, trace, &proof);
 
 	if (error)
@@ -305,8 +316,5 @@ int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index
 
 	error = error ? error : put_totals(writer);
 	error = error ? error : put_meta(writer, trace);
-	return error ? error
-		     : pfw_sqlite_finish(&writer->maker, writer->table, pfw_index_tables,
-					 pfw_index_table_count, PFW_INDEX_APPLICATION,
-					 PFW_INDEX_FORMAT);
+	return error ? error : pfw_index_maker_finish(&writer->maker);
 }

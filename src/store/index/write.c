@@ -43,6 +43,27 @@ static int make_file(const char *path)
 	return -EEXIST;
 }
 
+void pfw_index_maker_begin(struct pfw_index_maker *maker, int fd, uint32_t page_bytes)
+{
+	*maker = (struct pfw_index_maker){ .db = { .fd = fd, .page_bytes = page_bytes } };
+	for (size_t i = 0; i < PFW_TABLES; i++)
+		maker->table[i].maker = &maker->db;
+}
+
+int pfw_index_maker_finish(struct pfw_index_maker *maker)
+{
+	return pfw_sqlite_finish(&maker->db, maker->table, pfw_index_tables, PFW_TABLES,
+				 PFW_INDEX_APPLICATION, PFW_INDEX_FORMAT);
+}
+
+void pfw_index_maker_release(struct pfw_index_maker *maker)
+{
+	for (size_t i = 0; i < PFW_TABLES; i++)
+		pfw_sqlite_release_table(&maker->table[i]);
+	pfw_sqlite_release_maker(&maker->db);
+	free(maker->db.image);
+}
+
 /* Each table takes at least a page, and there may be thousands of small traces.  Reading takes a system
  * call a page. */
 static uint32_t page_bytes_of(uint64_t trace_bytes)
@@ -64,10 +85,7 @@ static int open_database(struct pfw_index_writer *writer, const char *stem, uint
 		writer->fd = make_file(writer->path);
 	if (!in_memory && writer->fd < 0)
 		return writer->fd;
-	writer->maker.fd = writer->fd;
-	writer->maker.page_bytes = page_bytes_of(trace_bytes);
-	for (size_t i = 0; i < pfw_index_table_count; i++)
-		writer->table[i].maker = &writer->maker;
+	pfw_index_maker_begin(&writer->maker, writer->fd, page_bytes_of(trace_bytes));
 	return 0;
 }
 
@@ -119,10 +137,7 @@ void pfw_index_end(struct pfw_index_writer *writer)
 	if (writer->fd >= 0 && !writer->published)
 		unlink(writer->path);
 	pfw_index_free_parts(writer);
-	for (size_t i = 0; i < pfw_index_table_count; i++)
-		pfw_sqlite_release_table(&writer->table[i]);
-	pfw_sqlite_release_maker(&writer->maker);
-	free(writer->maker.image);
+	pfw_index_maker_release(&writer->maker);
 	if (writer->fd >= 0)
 		close(writer->fd);
 	pfw_blob_free(&writer->threads);
@@ -141,7 +156,7 @@ void pfw_index_end(struct pfw_index_writer *writer)
 static int put_block(struct pfw_index_writer *writer, const struct pfw_block *block,
 		     const struct pfw_summary *summary)
 {
-	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_BLOCK);
+	struct pfw_put *put = pfw_put_begin(&writer->maker, PFW_TABLE_BLOCK);
 	int error;
 
 	pfw_put_i64(put, writer->blocks);
@@ -152,7 +167,7 @@ static int put_block(struct pfw_index_writer *writer, const struct pfw_block *bl
 	pfw_put_time(put, summary->least_ns);
 	pfw_put_time(put, summary->greatest_ns);
 	error = pfw_put_row(put);
-	put = pfw_put_begin(writer, PFW_TABLE_BLOCK_HOLDS);
+	put = pfw_put_begin(&writer->maker, PFW_TABLE_BLOCK_HOLDS);
 	pfw_put_i64(put, writer->blocks);
 	pfw_put_blob(put, writer->threads.data, writer->threads.bytes);
 	pfw_put_blob(put, writer->files.data, writer->files.bytes);
@@ -180,7 +195,7 @@ int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block
 
 int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point)
 {
-	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_POINT);
+	struct pfw_put *put = pfw_put_begin(&writer->maker, PFW_TABLE_POINT);
 
 	pfw_put_i64(put, writer->points++);
 	pfw_put_u64(put, point->text_at);
@@ -192,7 +207,7 @@ int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point 
 
 int pfw_index_add_problem(struct pfw_index_writer *writer, const struct pfw_scan_problem *problem)
 {
-	struct pfw_put *put = pfw_put_begin(writer, PFW_TABLE_PROBLEM);
+	struct pfw_put *put = pfw_put_begin(&writer->maker, PFW_TABLE_PROBLEM);
 
 	/* Another time the file may be read to its end. */
 	if (writer->problems == PFW_PROBLEMS_MAX ||
