@@ -283,7 +283,8 @@ static int counters_main(const struct cli_command *command, int argc, char **arg
 	struct counters counters = { .survey = { .command = command,
 						 .user = &counters,
 						 .select = &counters.select,
-						 .body = read_and_print } };
+						 .body = read_and_print },
+				     .select = { .ph = 'C' } };
 	int status = survey_main(&counters.survey, argc, argv);
 
 	release(&counters.found);

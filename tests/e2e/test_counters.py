@@ -326,6 +326,26 @@ def test_counters_of_the_program_are_shown(tmp_path):
         "app", None, -1, 1e300, -0.5, None)
 
 
+def test_blocks_without_counters_are_not_read(tmp_path):
+    trace = tmp_path / "t.pfw"
+    line = '{{"id":{0},"name":"{1}","cat":"app","pid":7,"tid":7,"ts":{0}.000,{2}}}\n'
+    trace.write_text("".join(line.format(i, "span", '"dur":0.500,"ph":"X","args":{}') for i in range(40000))
+                     + line.format(40000, "loss", '"ph":"C","args":{"value":2}'))
+    counters = [harness.PFW, "counters", "--format", "csv", trace]
+    shown = harness.run(counters).stdout
+    harness.run([harness.PFW, "index", trace])
+    times = os.stat(trace)
+    with open(trace, "r+b") as file:
+        file.seek(1_500_000)
+        file.write(b"rubbish")
+    os.utime(trace, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert harness.run(counters).stdout == shown
+    assert "t.pfw" in harness.run([*counters, "--no-index"], status=1).stderr
+    # The index knows of the damage: now it is reported.
+    harness.run([harness.PFW, "index", "--force", trace], status=1)
+    assert "t.pfw" in harness.run(counters, status=1).stderr
+
+
 @pytest.fixture(name="gpus")
 def two_gpus(tmp_path):
     """Run GPU_PROGRAM where there are two, by the stand-in; the lines of its trace."""

@@ -13,6 +13,7 @@ struct asking {
 	const struct pfw_select *select;
 	int64_t rank;
 	bool ours;		       /* if not, its files may be known by their hashes only */
+	char ph;		       /* lines with another one are not wanted; 0: all are */
 	const struct pfw_ranks *ranks; /* for pid_may() */
 };
 
@@ -26,7 +27,7 @@ static bool name_may(void *user, const char *cat, size_t cat_bytes, const char *
 					.name = { .at = name, .bytes = name_bytes },
 					.ph = ph };
 
-	if (ph == 'M' && !select->meta)
+	if ((ph == 'M' && !select->meta) || (asking->ph && ph != asking->ph))
 		return false;
 	/* Short calls that were only summed: commands that add up calls take them as calls. */
 	if (ph == 's')
@@ -88,7 +89,8 @@ static bool is_of_use(const struct pfw_select *select, const struct pfw_trace_fi
 	if (file->once)
 		return false;
 	if (select->cat.count || select->name.count || select->fname.count || select->pid.count ||
-	    select->tid.count || select->where_count || select->has_min_dur || select->ask_longest)
+	    select->tid.count || select->where_count || select->has_min_dur ||
+	    select->ask_longest || select->ph)
 		return true;
 	for (size_t i = 0; i < file->blocks.count; i++) {
 		if (!file->blocks.block[i].summed)
@@ -118,6 +120,8 @@ static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
 
 	if (error)
 		return error;
+	/* The damage of a trace is reported by who reads it. */
+	asking.ph = pfw_index_meta(index)->problems ? 0 : select->ph;
 	error = pfw_index_blocks(index, &file->blocks);
 	if (!error) {
 		may->block = file->blocks.block;

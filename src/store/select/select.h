@@ -81,7 +81,7 @@ struct pfw_select_others {
 };
 
 /* All zero: every event.  Callers read it, and change it only by the calls below, except
- * ask_fnames, ask_steps, ask_longest, absent_ranks and meta. */
+ * ask_fnames, ask_steps, ask_longest, absent_ranks, meta and ph. */
 struct pfw_select {
 	struct pfw_select_globs cat, name, fname;
 	struct pfw_select_ranges rank, pid, tid, step;
@@ -96,6 +96,7 @@ struct pfw_select {
 	bool absent_ranks; /* set by callers that give lines, as data: no trace need be of the ranks */
 	/* also lines with ph M; set by callers, or by a --cat or --where that mentions them */
 	bool meta;
+	char ph; /* set by callers that take lines with this ph only: may exclude blocks; 0: any */
 	/* From pfw_select_use_indexes(), of each file; NULL: none. */
 	struct pfw_select_may *may;
 	size_t may_count;
