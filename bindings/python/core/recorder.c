@@ -21,7 +21,7 @@ static PyObject *start(PyObject *self, PyObject *const *args, Py_ssize_t count, 
 {
 	static const char *const words[] = { "log_file", "data_dir", "compression", "whole_us",
 					     NULL };
-	static const struct core_words start_words = { "start", words, 4, 0 };
+	static const struct core_words start_words = { "start", words, 4, 0, false };
 	struct pfw_options options = { .bytes = sizeof(options) };
 	PyObject *value[4], *made[2];
 	int error = 0;
