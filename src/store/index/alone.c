@@ -2,11 +2,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "store/index/index.h"
 #include "store/index/internal.h"
-#include "store/sys/full_io.h"
 #include "store/sys/pool.h"
 #include "store/traces/traces.h"
 
@@ -35,13 +33,14 @@ static int copy_table(struct pfw_index *index, struct pfw_index_maker *maker,
 		      enum pfw_index_tables table)
 {
 	const int64_t state = (int64_t)index->meta.blocks + PFW_INDEX_STATE;
+	const unsigned columns = pfw_index_columns(table);
 	struct pfw_index_row row;
 	int result = 0, error = pfw_index_query(index, &row, table, INT64_MIN);
 
 	while (!error && (result = pfw_index_next(&row)) > 0) {
 		struct pfw_put *put = pfw_put_begin(maker, table);
 
-		error = pfw_put_copy(put, &row, pfw_index_columns(table));
+		error = pfw_put_copy(put, &row, columns);
 		if (table == PFW_TABLE_META)
 			drop_proof(put->value, index->meta.blocks);
 		if (!error && (table != PFW_TABLE_PART || put->value[PART_BLOCK].integer != state))

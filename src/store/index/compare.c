@@ -42,23 +42,23 @@ static const char *column_name(enum pfw_index_tables table, unsigned column)
 
 /* Compare a row, and write the first difference to `how`. */
 static void compare_row(struct pfw_index_row *is, struct pfw_index_row *should,
-			enum pfw_index_tables table, char *how, size_t size)
+			enum pfw_index_tables table, unsigned columns, char *how, size_t size)
 {
 	char one[48], other[48];
 
-	for (unsigned i = 0; i < pfw_index_columns(table) && !*how; i++) {
-		const char *name = column_name(table, i);
+	for (unsigned i = 0; i < columns && !*how; i++) {
 		struct pfw_sqlite_value a, b;
+		const char *name;
 
 		pfw_index_value(is, &a);
 		pfw_index_value(should, &b);
-		if (!is_same(&a, &b))
-			snprintf(how, size,
-				 "%.*s of row %" PRIu64 " of the table %s is %s, and by the "
-				 "trace %s",
-				 (int)strcspn(name, " "), name, is->number,
-				 pfw_index_tables[table].name, describe(&a, one, sizeof(one)),
-				 describe(&b, other, sizeof(other)));
+		if (is_same(&a, &b))
+			continue;
+		name = column_name(table, i);
+		snprintf(how, size,
+			 "%.*s of row %" PRIu64 " of the table %s is %s, and by the trace %s",
+			 (int)strcspn(name, " "), name, is->number, pfw_index_tables[table].name,
+			 describe(&a, one, sizeof(one)), describe(&b, other, sizeof(other)));
 	}
 	is->number++;
 }
@@ -66,6 +66,8 @@ static void compare_row(struct pfw_index_row *is, struct pfw_index_row *should,
 static int compare_rows(struct pfw_index_row *is, struct pfw_index_row *should,
 			enum pfw_index_tables table, char *how, size_t size)
 {
+	const unsigned columns = pfw_index_columns(table);
+
 	while (!*how) {
 		int a = pfw_index_next(is), b = pfw_index_next(should);
 
@@ -77,7 +79,7 @@ static int compare_rows(struct pfw_index_row *is, struct pfw_index_row *should,
 			snprintf(how, size, "the table %s has too %s rows",
 				 pfw_index_tables[table].name, a ? "many" : "few");
 		else
-			compare_row(is, should, table, how, size);
+			compare_row(is, should, table, columns, how, size);
 	}
 	return 0;
 }

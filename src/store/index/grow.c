@@ -121,6 +121,7 @@ int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_bloc
 static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older,
 		     enum pfw_index_tables table)
 {
+	const unsigned columns = pfw_index_columns(table);
 	struct pfw_index_row row;
 	uint64_t count = 0;
 	int result = 0, error = pfw_index_query(older, &row, table, INT64_MIN);
@@ -128,7 +129,7 @@ static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older,
 	while (!error && (result = pfw_index_next(&row)) > 0 && count <= older->meta.blocks) {
 		struct pfw_put *put = pfw_put_begin(&writer->maker, table);
 
-		error = pfw_put_copy(put, &row, pfw_index_columns(table));
+		error = pfw_put_copy(put, &row, columns);
 		error = error ? error : pfw_put_row(put);
 		count++;
 	}
