@@ -2,6 +2,7 @@
  *
  * guest_target MODE ARGUMENTS:
  *	clone N		N children of libc's clone(), one after the other
+ *	shared N	N children of clone() in our memory while we run; they end by exec and _exit
  *	modes 1		the permissions of the files in $PFW_SPOOL_DIR, into the file `modes`
  *	keys N		all keys of thread-local data but N taken, then pfw_start() and I/O
  */
@@ -63,6 +64,35 @@ static int run_clone(int count)
 	return 0;
 }
 
+/* ---- shared ---- */
+
+/* A start that fails and then one that works; every other child leaves by _exit(). */
+static int child_in_our_memory(void *number)
+{
+	char *const argv[] = { "true", NULL };
+
+	reads(5);
+	execv("/nowhere/true", argv);
+	if (*(int *)number % 2 == 0)
+		execv("/bin/true", argv);
+	_exit(0);
+}
+
+static int run_shared(int count)
+{
+	char *stack = malloc(STACK_BYTES);
+	int status;
+
+	for (int i = 0; i < count; i++) {
+		pid_t pid = clone(child_in_our_memory, stack + STACK_BYTES, CLONE_VM | SIGCHLD, &i);
+
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+			fail("clone");
+		reads(20);
+	}
+	return 0;
+}
+
 /* ---- modes ---- */
 
 static int run_modes(void)
@@ -108,6 +138,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(mode, "clone"))
 		return run_clone(atoi(argv[2]));
+	if (!strcmp(mode, "shared"))
+		return run_shared(atoi(argv[2]));
 	if (!strcmp(mode, "modes"))
 		return run_modes();
 	if (!strcmp(mode, "keys"))

@@ -32,6 +32,14 @@ def test_child_of_clone_ends_as_any_other(tmp_path, compressed):
             assert len(harness.events(lines, "pread")) == 20
 
 
+def test_child_in_our_memory_does_not_end_our_trace(tmp_path):
+    """Of clone() with CLONE_VM and without CLONE_VFORK, or past libc: by its pid it is known."""
+    traced(tmp_path, "shared", "4")
+    lines = harness.check_trace(tmp_path / "t.pfw", reasons=("exit",))
+    assert len(harness.events(lines, "pread")) == 4 * 25
+    assert [line["name"] for line in lines].count("end") == 1
+
+
 @pytest.mark.parametrize("left", "01")
 def test_keys_of_the_program_stay_its_own(tmp_path, left):
     """Thread-local data: there may be no key left for us, and then the key 0 is the program's."""

@@ -217,9 +217,10 @@ bool pfw_probe_attached;
 bool pfw_probe_in_vfork(void)
 {
 	uint64_t born = atomic_load(&pfw_switches->born);
+	bool on = atomic_load(&pfw_switches->io) || atomic_load(&pfw_switches->api);
 
 	return pfw_thread.vfork_child ||
-	       (pfw_probe_attached && born &&
+	       ((on || pfw_probe_attached) && born &&
 		(born & ((1u << PFW_BORN_BITS) - 1)) != (uint64_t)pfw_os_getpid());
 }
 

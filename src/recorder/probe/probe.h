@@ -259,12 +259,13 @@ bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call);
  * Thread: app.  Signal: safe. */
 bool pfw_probe_on(void);
 
-/* We were loaded into a process that had been running: it may have had a vfork child.  In others no
- * question is asked of the kernel, for which a seccomp filter may kill. */
+/* We were loaded into a process that had been running: it may have had a vfork child.  In others
+ * the kernel is not asked once recording has ended, since a seccomp filter may kill for that. */
 extern bool pfw_probe_attached;
 
-/* Whether this is a vfork child, also one that was there before we were loaded: it must not end its
- * parent's trace.  Thread: app.  Signal: safe. */
+/* Whether this is a child in its parent's memory, also one that was there before we were loaded, or
+ * that was made past libc or by clone() without CLONE_VFORK: it must not end its parent's trace.
+ * Thread: app.  Signal: safe. */
 bool pfw_probe_in_vfork(void);
 
 /* End a call on a descriptor: value[0] is ret, value[1] the fd, then the row's fields in order.

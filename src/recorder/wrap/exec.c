@@ -85,8 +85,10 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 		pfw_exec_env_started(&exec->follow, pfw_os_getpid());
 		pfw_probe_host.end("exec", path && pfw_peek(&first, path, 1) ? path : NULL,
 				   exec->follow.traced || fails);
-	} else {
+	} else if (pfw_thread.vfork_child) {
 		pfw_exec_env_leave(&exec->follow);
+	} else if (pfw_probe_host.end) { /* its parent runs on, and takes no note */
+		pfw_exec_env_started(&exec->follow, pfw_os_getpid());
 	}
 	pfw_leave_frames();
 	errno = error;

@@ -183,7 +183,7 @@ static int run_child(void *arg)
 /*
  * clone() with a function: without CLONE_VM it is a fork, whose child sets itself up; with
  * CLONE_VFORK a vfork with its own stack.  A child that shares memory and thread-local storage with
- * a running parent cannot be recognised by a wrapper; such programs avoid libc.
+ * a running parent is recognised only at its end, by its pid: its calls are recorded as its parent's.
  */
 #define CLONE(name)                                                                          \
 	int pfw_wrap_##name(int (*function)(void *), void *stack, int flags, void *arg, ...) \
