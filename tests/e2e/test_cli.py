@@ -119,6 +119,8 @@ def test_commands_of_the_python_package_say_how_to_get_them():
     (["run", "--frob", "true"], 125, "there is no option --frob"),
     (["run", "-o"], 125, "--output needs BASE"),
     (["run", "-o", "x/", "true"], 125, "-o wants a base name"),
+    (["run", "-o", ".", "true"], 125, "-o wants a base name"),
+    (["run", "-o", "x/..", "true"], 125, "-o wants a base name"),
     (["run", "--compat", "other", "true"], 125, "there is one for dftracer"),
     (["run", "--schedule", "wait=1", "true"], 125, "wants active=N"),
     (["schedule", "wait=1"], 2, "wants active=N"),
@@ -232,6 +234,35 @@ def test_output_names(tmp_path):
     assert (tmp_path / "b-%-w.pfw").exists()
     done = pfw("run", "-o", "no/such/c", "cat", "f", cwd=tmp_path)
     assert done.returncode == 125 and "no/such/c" in done.stderr
+    done = pfw("run", "-o", "f/t", "cat", "f", cwd=tmp_path)
+    assert done.returncode == 125 and "f/t: Not a directory" in done.stderr
+
+
+@pytest.mark.parametrize("given", ["new/", ".", "..", "../here/.."])
+def test_a_directory_in_the_variable_gets_a_trace(tmp_path, given):
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "f").write_text("x")
+    done = pfw("run", "cat", "f", cwd=here, env=clean_env(DFTRACER_LOG_FILE=given))
+    assert f"pfw: {os.path.join(given, 'trace.pfw')} (" in done.stderr
+    assert (here / given / "trace.pfw").exists()
+
+
+def test_the_current_directory_is_gone(tmp_path):
+    (tmp_path / "f").write_text("x")
+
+    def run(*options):
+        words = [PFW, "run", *options, "cat", tmp_path / "f"]
+        (tmp_path / "gone").mkdir()
+        return subprocess.run(["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *map(str, words)], cwd=tmp_path / "gone",
+                              env=clean_env(), capture_output=True, text=True, check=False)
+
+    for options in (["-o", "t"], ["--data-dir", "x", "-o", tmp_path / "t"]):
+        done = run(*options)
+        assert (done.returncode, done.stdout) == (125, "") and "the current directory is not there" in done.stderr
+    for name in ("t.pfw", "t.2.pfw"):
+        done = run("-o", tmp_path / "t")
+        assert (done.returncode, done.stdout) == (0, "x") and f"pfw: {tmp_path / name} (" in done.stderr
 
 
 @pytest.mark.parametrize("output, shown", [

@@ -166,6 +166,11 @@ static int set_data_dir(struct run *run)
 	for (const char *at = run->data_dir; *at;) {
 		size_t bytes = strcspn(at, ":");
 
+		if (bytes && *at != '/' && !run->cwd[0]) {
+			cli_error("run", "--data-dir %s: the current directory is not there",
+				  cli_name(run->data_dir));
+			return -ENOENT;
+		}
 		if (bytes && used < sizeof(list))
 			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s%s%.*s",
 						 used ? ":" : "", *at == '/' ? "" : run->cwd,

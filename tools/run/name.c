@@ -259,10 +259,16 @@ static int default_base(struct run *run, struct pfw_text *base)
 	return 0;
 }
 
+/* The base that -o or the environment gives, or NULL. */
+static const char *given_base(const struct run *run)
+{
+	return run->output ? run->output : getenv("DFTRACER_LOG_FILE");
+}
+
 /* Make run->base.  0 or -errno. */
 static int make_base(struct run *run)
 {
-	const char *given = run->output ? run->output : getenv("DFTRACER_LOG_FILE");
+	const char *given = given_base(run);
 	bool unnamed = !given || !*given;
 	struct pfw_text base;
 	int error = 0;
@@ -276,13 +282,14 @@ static int make_base(struct run *run)
 		error = default_base(run, &base);
 	else
 		pfw_text_add(&base, given);
+	pfw_name_complete(&base);
 	return error ?: base.cut || strlen(run->base) >= PFW_BASE_MAX ? -ENAMETOOLONG : 0;
 }
 
 /* Make run->base and run->found.  Return 0 or the -errno of a directory that cannot be used. */
 static int find_base(struct run *run)
 {
-	char plain[PATH_MAX], *slash;
+	char plain[PATH_MAX], *name, first;
 	int error = make_base(run);
 
 	if (error)
@@ -291,12 +298,13 @@ static int find_base(struct run *run)
 		return 0; /* the outer run's base, which is absolute */
 	if (!is_plain(plain, run->base))
 		return find_glob(run);
-	slash = strrchr(plain, '/');
-	*slash = '\0';
-	if (plain[0] && ((access(plain, F_OK) < 0 && mkdir(plain, 0777) < 0 && errno != EEXIST) ||
-			 access(plain, W_OK | X_OK) < 0))
+	name = strrchr(plain, '/') + 1;
+	first = *name;
+	*name = '\0'; /* with its '/': ENOTDIR if a file is there */
+	if ((access(plain, F_OK) < 0 && mkdir(plain, 0777) < 0 && errno != EEXIST) ||
+	    access(plain, W_OK | X_OK) < 0)
 		return -errno;
-	*slash = '/';
+	*name = first;
 	if (!run->many)
 		return pick_free(run, plain);
 	snprintf(run->found, sizeof(run->found), "%.*s", (int)stem_bytes(plain), plain);
@@ -305,12 +313,19 @@ static int find_base(struct run *run)
 
 int run_name(struct run *run)
 {
+	const char *given = given_base(run);
 	int error;
 
 	if (!getcwd(run->cwd, sizeof(run->cwd))) {
 		error = -errno;
-		cli_error("run", "the current directory is not there: %s", strerror(-error));
-		return error;
+		run->cwd[0] = '\0';
+		if (!given || *given != '/') {
+			cli_error(
+				"run",
+				"the current directory is not there: %s; give -o an absolute path",
+				strerror(-error));
+			return error;
+		}
 	}
 	error = complete_words(run);
 	if (error) {

@@ -198,7 +198,7 @@ static int run_main(const struct cli_command *command, int argc, char **argv)
 		cli_error("run", "no program to run; `pfw run [options] PROGRAM [ARGUMENT...]`");
 		return RUN_FAILED;
 	}
-	if (run.output && (!*run.output || run.output[strlen(run.output) - 1] == '/')) {
+	if (run.output && pfw_name_is_directory(run.output)) {
 		cli_error("run", "-o wants a base name, and %s is none", cli_name(run.output));
 		return RUN_FAILED;
 	}

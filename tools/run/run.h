@@ -24,8 +24,8 @@ struct run {
 	bool many;   /* one of several ranks */
 	bool inside; /* inside an outer `pfw run` */
 	char id[128];
-	char name[NAME_MAX]; /* the trace's default name */
-	char cwd[PATH_MAX];
+	char name[NAME_MAX];  /* the trace's default name */
+	char cwd[PATH_MAX];   /* "" if it was removed */
 	char base[PATH_MAX];  /* value of DFTRACER_LOG_FILE: absolute, with the given suffix */
 	char found[PATH_MAX]; /* base of the traces on disk; or their directory, ending in '/' */
 	char glob[PATH_MAX];  /* of the traces, without suffix, if the base has %-words; else "" */

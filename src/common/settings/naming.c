@@ -224,15 +224,17 @@ static size_t suffix_bytes(const char *path)
 	return pfw_text_ends(path, ".pfw.gz") ? 7 : pfw_text_ends(path, ".pfw") ? 4 : 0;
 }
 
-/* Append "trace" to a base that names a directory ("out/", ".", ".."). */
-static void complete_directory(struct pfw_text *out)
+bool pfw_name_is_directory(const char *base)
 {
-	const char *last = pfw_text_base(out->start);
+	const char *last = pfw_text_base(base);
 
-	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
-		pfw_text_add(out, "/");
-	if (*pfw_text_base(out->start) == '\0')
-		pfw_text_add(out, "trace");
+	return !*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
+}
+
+void pfw_name_complete(struct pfw_text *out)
+{
+	if (pfw_name_is_directory(out->start))
+		pfw_text_add(out, *pfw_text_base(out->start) ? "/trace" : "trace");
 }
 
 static void add_who(struct pfw_text *out, const struct pfw_name *name)
@@ -272,7 +274,7 @@ int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed)
 	*compressed = suffix > 0 ? suffix == strlen(".pfw.gz") : name->compression;
 	text.at -= suffix;
 	*text.at = '\0';
-	complete_directory(&text);
+	pfw_name_complete(&text);
 	add_who(&text, name);
 	pfw_text_add(&text, *compressed ? ".pfw.gz" : ".pfw");
 	return check_length(&text);

@@ -48,6 +48,12 @@ struct pfw_name {
  * Thread: init, drain.  Signal: safe. */
 int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed);
 
+/* Whether a base without a suffix names a directory: "out/", ".", "..".  Thread: any.  Signal: safe. */
+bool pfw_name_is_directory(const char *base);
+
+/* Append "trace" to such a base.  Thread: any.  Signal: safe. */
+void pfw_name_complete(struct pfw_text *out);
+
 /* The n-th alternative of a used name, n >= 2: "t-rank0003.pfw.gz" -> "t-rank0003.2.pfw.gz".
  * Return 0 or -ENAMETOOLONG.  Thread: any.  Signal: safe. */
 int pfw_name_numbered(char *out, const char *path, unsigned n);
