@@ -4,6 +4,7 @@
  *	clone N		N children of libc's clone(), one after the other
  *	shared N	N children of clone() in our memory while we run; they end by exec and _exit
  *	modes 1		the permissions of the files in $PFW_SPOOL_DIR, into the file `modes`
+ *	clearenv 1	starts programs and the recorder without an environment, as clearenv() leaves it
  *	keys N		all keys of thread-local data but N taken, then pfw_start() and I/O
  */
 #define _GNU_SOURCE
@@ -101,6 +102,40 @@ static int run_modes(void)
 	return system("stat -c %a \"$PFW_SPOOL_DIR\"/* | sort -u | tr -d '\\n' > modes") ? 1 : 0;
 }
 
+/* ---- clearenv ---- */
+
+static int started(void (*start)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		start();
+		_exit(9);
+	}
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+static void start_by_list(void)
+{
+	execlp("true", "true", NULL);
+}
+
+static void start_by_array(void)
+{
+	char *const argv[] = { "true", NULL };
+
+	execvp("true", argv);
+}
+
+static int run_clearenv(void)
+{
+	clearenv();
+	pfw_start(NULL);
+	reads(3);
+	return started(start_by_list) || started(start_by_array) || system("true");
+}
+
 /* ---- keys ---- */
 
 static void *other(void *unused)
@@ -142,6 +177,8 @@ int main(int argc, char **argv)
 		return run_shared(atoi(argv[2]));
 	if (!strcmp(mode, "modes"))
 		return run_modes();
+	if (!strcmp(mode, "clearenv"))
+		return run_clearenv();
 	if (!strcmp(mode, "keys"))
 		return run_keys(atoi(argv[2]));
 	return 9;

@@ -40,6 +40,15 @@ def test_child_in_our_memory_does_not_end_our_trace(tmp_path):
     assert [line["name"] for line in lines].count("end") == 1
 
 
+@pytest.mark.parametrize("begin", ["PRELOAD", "FUNCTION"])
+def test_a_program_that_has_cleared_its_environment(tmp_path, begin):
+    """Then `environ` is NULL; the recorder reads it when a program is started, and in pfw_start()."""
+    traced(tmp_path, "clearenv", "1", DFTRACER_INIT=begin)
+    if begin == "PRELOAD":
+        lines = harness.check_trace(tmp_path / "t.pfw", reasons=("exit",))
+        assert len(harness.events(lines, "pread")) == 3
+
+
 @pytest.mark.parametrize("left", "01")
 def test_keys_of_the_program_stay_its_own(tmp_path, left):
     """Thread-local data: there may be no key left for us, and then the key 0 is the program's."""

@@ -322,7 +322,7 @@ static void read_others(struct reader *reader, char *const *environ)
 {
 	char *const *first = environ;
 
-	for (; *environ; environ++) {
+	for (; environ && *environ; environ++) {
 		const char *entry = *environ;
 		const char *equals;
 		size_t index;
@@ -371,7 +371,7 @@ const char *pfw_config_lookup(char *const *environ, const char *name)
 	size_t bytes = strlen(name);
 
 	/* The first byte spares most calls of strncmp(): each start looks up some fifty names. */
-	for (; *environ; environ++) {
+	for (; environ && *environ; environ++) {
 		if (**environ == *name && strncmp(*environ, name, bytes) == 0 &&
 		    (*environ)[bytes] == '=')
 			return *environ + bytes + 1;

@@ -111,7 +111,8 @@ struct pfw_config_row {
 /* Called for each complaint: one line without "pfw: " and '\n', to print or to drop. */
 typedef void pfw_config_say(void *user, const char *line);
 
-/* Read the variables of `environ` (a NULL-terminated array of NAME=VALUE) into *config.  Each bad
+/* Read the variables of `environ` (a NULL-terminated array of NAME=VALUE; NULL after clearenv(), as
+ * in all functions here) into *config.  Each bad
  * value, unknown DFTRACER_ or PFW_ name and ignored variable is one call of say() (which may be
  * NULL).  An empty value counts as unset.  If config->enable is false, only DFTRACER_ENABLE and
  * PFW_QUIET are read, and the other fields have their defaults.  config->quiet is set before the

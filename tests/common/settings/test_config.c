@@ -616,6 +616,7 @@ static void test_lookup(void **state)
 	assert_string_equal(pfw_config_lookup(environ, "AB"), "1");
 	assert_string_equal(pfw_config_lookup(environ, "EMPTY"), "");
 	assert_null(pfw_config_lookup(environ, "B"));
+	assert_null(pfw_config_lookup(NULL, "A"));
 }
 
 static void test_ranks_hold(void **state)
