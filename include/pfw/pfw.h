@@ -282,9 +282,10 @@ enum pfw_action {
 PFW_API enum pfw_action pfw_schedule_action(const struct pfw_schedule *schedule, uint64_t step);
 
 /*
- * Set the schedule; NULL: record every step.  Step 0 begins now.  PFW_SCHEDULE does the same when
- * the program starts.  Return 0; -EINVAL if the schedule is not valid, after a message; -EDEADLK if
- * the hook calls it.  Signal: unsafe.
+ * Set the schedule; NULL: record every step.  Step 0 begins now; if nothing is recorded, with the
+ * next pfw_start() (but the preload object loads no recorder before, if DFTRACER_ENABLE is off, and
+ * forgets the schedule).  PFW_SCHEDULE does the same when the program starts.  Return 0; -EINVAL if
+ * the schedule is not valid, after a message; -EDEADLK if the hook calls it.  Signal: unsafe.
  */
 PFW_API int pfw_set_schedule(const struct pfw_schedule *schedule);
 

@@ -248,6 +248,14 @@ def test_stop_saves_what_there_is(tmp_path):
     assert len(harness.own(lines, "segment")) >= 1
 
 
+def test_a_schedule_set_while_off_begins_with_the_next_start(tmp_path):
+    schedule = {"wait": 1, "warmup": 1, "active": 2, "repeat": 1}
+    text = ",".join(str(schedule.get(key, 0)) for key in KEYS)
+    Run(tmp_path, "stop", "schedule", text, "steps", "3", "start", "steps", "8")
+    lines = harness.read_lines(tmp_path / "t.pfw")
+    assert by_step(lines, "work") == expected(8, schedule)
+
+
 def test_end_saves_what_there_is(tmp_path):
     run = Run(tmp_path, "hook", "steps", "3", PFW_SCHEDULE="warmup=1,active=8")
     assert run.ready == []  # what the hook needs may be gone at exit

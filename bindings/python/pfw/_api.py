@@ -97,7 +97,8 @@ def schedule(*, active: int, wait: int = 0, warmup: int = 0, repeat: int = 0, sk
              skip_first_wait: bool = False, discard_warmup: bool = False) -> bool:
     """Record some steps only: torch.profiler.schedule()'s arguments and meaning, from now on.
 
-    Step 0 begins now; :func:`step` ends it.  All figures are steps, 0 to 2**31 - 1.
+    Step 0 begins now, or with the next :func:`start` if nothing is recorded; :func:`step` ends it.
+    All figures are steps, 0 to 2**31 - 1.
 
     :param active: steps recorded in a cycle, at least 1.
     :param wait: steps before them that are not recorded.

@@ -152,6 +152,20 @@ def test_schedule_and_hook(run):
     assert run.spans()["work 1"]["args"]["phase"] == "warmup"
 
 
+def test_a_schedule_set_before_the_start(run):
+    run.script("""
+        import pfw
+        assert pfw.schedule(wait=1, warmup=1, active=2, repeat=1)
+        pfw.step()
+        pfw.start("t")
+        for number in range(6):
+            with pfw.span(f"work {number}"):
+                pass
+            pfw.step()
+        """)
+    assert sorted(run.spans()) == [f"work {n}" for n in (1, 2, 3)]
+
+
 def test_exception_in_the_hook_goes_no_further(run):
     run.script("""
         import pfw

@@ -225,6 +225,7 @@ int pfw_start(const struct pfw_options *options)
 	probe_io();
 	pfw_session.api_used = true;
 	pfw_session_switch();
+	pfw_stepper_started();
 	pfw_cupti_started();
 	errno = keep;
 	return error;

@@ -31,9 +31,11 @@ static struct stepper {
 	bool recording;		/* probes are on */
 	bool called;		/* pfw_step() was called: automatic steps are ignored */
 	bool named;		/* PFW_STEP: the first step begins with a name */
+	bool asking;		/* `asked` is not in force yet */
 	enum force force;
 	struct pfw_plan plan;
-	uint64_t plan_ns; /* when it came in force (MONOTONIC) */
+	struct pfw_plan asked; /* of pfw_set_schedule() */
+	uint64_t plan_ns;      /* when it came in force (MONOTONIC) */
 	struct pfw_control *own;
 	const struct pfw_spool_header *leader; /* the process that this one follows, or NULL */
 	uint64_t step;			       /* number of the open step */
@@ -591,6 +593,21 @@ bool pfw_stepper_ranged(void)
 	return stepper.plan.kind == PFW_PLAN_RANGE && (stepper.cycle || stepper.in_cycle);
 }
 
+/* Put the program's schedule in force, or keep it until this process records. */
+static void take_asked(void)
+{
+	if (!stepper.asking || !is_ready())
+		return;
+	stepper.asking = false;
+	cut_short(true);
+	stepper.plan = stepper.asked;
+	stepper.scheduled = stepper.plan.kind == PFW_PLAN_STEPS;
+	if (stepper.scheduled && !stepper.plan.steps.warmup)
+		pfw_say(PFW_SCHEDULE_NO_WARMUP);
+	note_time();
+	start();
+}
+
 int pfw_set_schedule(const struct pfw_schedule *schedule)
 {
 	int error = errno;
@@ -602,22 +619,24 @@ int pfw_set_schedule(const struct pfw_schedule *schedule)
 					   ": active=0: it must be 1 or more");
 		return -EINVAL;
 	}
-	if (!is_ready())
-		return 0;
 	if (!enter())
 		return -EDEADLK;
-	if (schedule && !schedule->warmup)
-		pfw_say(PFW_SCHEDULE_NO_WARMUP);
-	cut_short(true);
-	stepper.scheduled = schedule != NULL;
-	stepper.plan = (struct pfw_plan){ .kind = PFW_PLAN_ALWAYS };
+	stepper.asked = (struct pfw_plan){ .kind = PFW_PLAN_ALWAYS };
 	if (schedule)
-		stepper.plan = (struct pfw_plan){ .kind = PFW_PLAN_STEPS, .steps = *schedule };
-	note_time();
-	start();
+		stepper.asked = (struct pfw_plan){ .kind = PFW_PLAN_STEPS, .steps = *schedule };
+	stepper.asking = true;
+	take_asked();
 	leave();
 	errno = error;
 	return 0;
+}
+
+void pfw_stepper_started(void)
+{
+	if (!enter())
+		return;
+	take_asked();
+	leave();
 }
 
 int pfw_on_trace_ready(pfw_trace_ready *hook, void *user)

@@ -22,6 +22,10 @@
 void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader,
 		       bool named);
 
+/* pfw_start() has turned recording on: a schedule that was set before comes into force.  Thread: app.
+ * Signal: unsafe. */
+void pfw_stepper_started(void);
+
 /* The program begins a span whose name counts as a step.  `automatic`: ignored once the program has
  * called pfw_step().  Keeps errno.  Thread: app. */
 void pfw_stepper_named(bool automatic);
