@@ -212,10 +212,18 @@ static PyObject *traced_repr(struct traced *self)
 	return PyUnicode_FromFormat("<traced %R>", self->function);
 }
 
-/* Pickled as functions are: by its name. */
-static PyObject *traced_reduce(PyObject *self, PyObject *unused)
+/* isinstance(it, types.FunctionType), if it is one's: torch.compile() and cloudpickle take functions
+ * apart, and nothing that only looks like one. */
+static PyObject *traced_class(PyObject *self, void *unused)
 {
 	(void)unused;
+	return PyObject_GetAttrString(((struct traced *)self)->function, "__class__");
+}
+
+/* Pickled as functions are: by its name.  Not __reduce__, which object's would seek in __class__. */
+static PyObject *traced_reduce(PyObject *self, PyObject *protocol)
+{
+	(void)protocol;
 	return PyObject_GetAttrString(self, "__qualname__");
 }
 
@@ -235,13 +243,14 @@ static PyMemberDef traced_members[] = {
 };
 
 static PyMethodDef traced_methods[] = {
-	{ "__reduce__", traced_reduce, METH_NOARGS, NULL },
+	{ "__reduce_ex__", traced_reduce, METH_O, NULL },
 	{ "__copy__", traced_copy, METH_NOARGS, NULL },
 	{ "__deepcopy__", traced_copy, METH_O, NULL },
 	{ 0 },
 };
 
 static PyGetSetDef traced_getset[] = {
+	{ "__class__", traced_class, NULL, NULL, NULL },
 	{ "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
 	{ 0 },
 };

@@ -115,8 +115,9 @@ def trace(target: Any = None, /, *, category: str | None = None) -> Any:
     ``resumes`` how often it was entered.  Of a class what it defines itself is traced, and of its
     special methods the calls, iterations and contexts.  An exception passes; ``error`` names it.
 
-    A decorated function is a callable object: ``inspect.isfunction()`` is false of it, and
-    ``__wrapped__`` is the function.
+    A decorated function is an object that says that it is a function (``isinstance(it,
+    types.FunctionType)``), and ``__wrapped__`` is the function.  What takes functions apart finds the
+    function without its span: torch.compile() in code that it compiles, and cloudpickle.
     """
     if isinstance(target, str) or target is None:
         return functools.partial(_decorate, name=target, category=category)

@@ -110,10 +110,58 @@ def test_looks_like_the_function():
     assert add.__code__ is add.__wrapped__.__code__ and add.__defaults__ == (2,)
     assert "function add" in repr(add) and callable(add)
     assert pickle.loads(pickle.dumps(add)) is add and copy.deepcopy(add) is add
+    assert inspect.isfunction(add) and type(pfw.trace(len)).__name__ == "Traced" and not inspect.isfunction(pfw.trace(len))
     with pytest.raises(AttributeError):
         _ = add.nothing
     add.mark = 5
     assert add.mark == 5 and "mark" in vars(add)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("cloudpickle"), reason="no cloudpickle here")
+def test_another_process_gets_functions_of_main(run):
+    """As Dask, joblib and Ray send them, which cannot import them by their names."""
+    run.script("""
+        import cloudpickle, pfw
+        @pfw.trace
+        def double(x):
+            return 2 * x
+        @pfw.trace
+        class Model:
+            def predict(self, x):
+                return double(x)
+        def local(y):
+            return pfw.trace(lambda x: double(x) + y)
+        with open("functions", "wb") as file:
+            file.write(cloudpickle.dumps([double, Model(), local(1)]))
+        """)
+    run.script("""
+        import pickle
+        with open("functions", "rb") as file:
+            double, model, local = pickle.load(file)
+        print(double(1), model.predict(2), local(3))
+        """)
+    assert run.output == "2 4 7\n"
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch here")
+def test_torch_compiles_it(run):
+    run.script("""
+        import pfw, torch
+        pfw.start("t")
+        @pfw.trace
+        def twice(x):
+            return x + x
+        class Model(torch.nn.Module):
+            @pfw.trace
+            def forward(self, x):
+                return twice(x)
+        model, function = (torch.compile(Model(), backend="eager", fullgraph=True),
+                           torch.compile(twice, backend="eager", fullgraph=True))
+        for _ in range(3):
+            assert model(torch.ones(2)).sum() == function(torch.ones(2)).sum() == 4
+        """)
+    spans = [event["name"] for event in pfw.query(run.directory / "t.pfw", cat="app")]
+    assert spans.count("Model.forward") == 3
 
 
 def test_what_is_no_function():
