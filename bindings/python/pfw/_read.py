@@ -45,12 +45,20 @@ def _ns(value: Any) -> int:
     return int(whole) * 1000 + sign * int((decimals + "000")[:3])
 
 
+# Options of the command with which it prints something else than lines.
+_NO_LINES = {"count", "force", "format", "help", "output"}
+
+
 def _words(paths: Any, conditions: dict[str, Any]) -> list[str | bytes]:
     words = []
     for name, value in conditions.items():
-        option = "--" + name.replace("_", "-")
-        words += [option] if value is True else [f"{option}={text}" for text in _texts(value)]
-    return ["query", *words, "--", *_given(paths)]
+        if name in _NO_LINES and value != "ndjson":
+            raise ValueError(f"query() yields lines, and has no option {name}: `pfw query` has it")
+        option, texts = "--" + name.replace("_", "-"), _texts(value)
+        if name == "fields":
+            texts = [",".join(texts)]
+        words += [option] if value is True else [f"{option}={text}" for text in texts]
+    return ["query", "--format=ndjson", *words, "--", *_given(paths)]
 
 
 def query(paths: Any = (), *, ranks: Any = None, **conditions: Any) -> Iterator[dict[str, Any]]:
@@ -61,10 +69,11 @@ def query(paths: Any = (), *, ranks: Any = None, **conditions: Any) -> Iterator[
     :param paths: files, directories, globs or base names, one or several; none: the newest run here.
     :param ranks: a number, several, or "0,8-15".
     :param conditions: options of ``pfw query``: ``since="50%"``, ``cat="POSIX"``, ``min_dur="1ms"``,
-        ``where="args.ret < 0"``, ``meta=True``, ``limit=10``, …
+        ``where="args.ret < 0"``, ``meta=True``, ``limit=10``, ``fields="ts,name,args.fname"``, …
     :raises ValueError: the traces cannot be read, or a condition is none.
     """
-    words = [_command.path(), *_words(paths, {**conditions, **dict(_ranks(ranks))})]
+    given = {name: value for name, value in conditions.items() if value is not None and value is not False}
+    words = [_command.path(), *_words(paths, {**given, **dict(_ranks(ranks))})]
     with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, env=_command.environment()) as process:
             assert process.stdout is not None

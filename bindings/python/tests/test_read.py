@@ -39,6 +39,15 @@ def test_lines_that_fulfil_conditions(trace):
     stopped.close()
 
 
+def test_options_of_the_command_that_yield_lines(trace):
+    assert len(list(pfw.query(trace, cat=None, name="exact", meta=False))) == 1
+    assert list(pfw.query(trace, name="exact", fields=["ts", "dur", "name"])) == \
+        [{"ts": 1_700_000_000_123_456_789, "dur": 1_001, "name": "exact"}]
+    for option in ({"count": True}, {"output": trace.parent / "o"}, {"format": "csv"}, {"help": True}):
+        with pytest.raises(ValueError, match=f"no option {min(option)}"):
+            list(pfw.query(trace, **option))
+
+
 def test_what_cannot_be_read(trace):
     with pytest.raises(ValueError):
         list(pfw.query(trace.parent / "none"))
