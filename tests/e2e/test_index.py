@@ -560,7 +560,7 @@ def test_many_stale_indexes_are_one_warning(tmp_path):
                        '"args":{}}\n')
     for command in ("query --count", "table --fname x", "overlap"):
         done = pfw(*command.split(), "--since", "0", tmp_path)
-        assert done.stderr.count(".idx") == 1, done.stderr
+        assert done.stderr.replace(str(tmp_path), "").count(".idx") == 1, done.stderr
         assert done.stderr.startswith(f"pfw {command.split()[0]}: 3 indexes are passed over, the "
                                       f"first {traces[0]}.idx: "), done.stderr
     assert pfw("query", "-q", "--count", "--name", "a", tmp_path).stderr == ""
