@@ -102,6 +102,18 @@ def test_without_proc(top):
     assert all_events(top) > 1000 and os.listdir(top / "spools") == []
 
 
+def test_repair_without_proc(top):
+    """A spool that can be repaired later is not called one of an earlier boot, to be removed."""
+    harness.run(["sh", "-c", "echo > file; kill -9 $$"], environment_of(top), top / "work", status=-9)
+    repair = [harness.PFW, "repair", top / "t.pfw"]
+    env = {**os.environ, "PFW_SPOOL_DIR": str(top / "spools")}
+    done = harness.run(in_own_mounts("mount -t tmpfs none /proc", *repair), env, top / "work", status=1)
+    assert "/proc cannot be read" in done.stderr and "remove" not in done.stderr
+    assert len(os.listdir(top / "spools")) == 1
+    harness.run(repair, env, top / "work")
+    assert os.listdir(top / "spools") == []
+
+
 # ---- standard error ----
 
 NO_RANK = {"PFW_RANK": "x"}  # said at start-up

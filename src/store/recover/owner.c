@@ -30,6 +30,12 @@ bool pfw_spool_is_of_here(const struct pfw_spool_header *header, char *why, size
 			 header->host, here);
 		return false;
 	}
+	if (header->boot_id[0] && !boot[0]) {
+		snprintf(why, size,
+			 "whether it is of this boot cannot be told, since /proc cannot be read "
+			 "here: mount it, then repair");
+		return false;
+	}
 	if (header->boot_id[0] && strncmp(header->boot_id, boot, sizeof(boot))) {
 		snprintf(why, size,
 			 "it is of an earlier boot of %s (%.39s): its trace is good as far as it "
