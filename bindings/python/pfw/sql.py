@@ -143,9 +143,9 @@ def _answer(query: str, paths: list[str], format_: str, conditions: dict[str, An
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit status of ``pfw sql WORDS``."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of any command in front of head
     args = vars(_parser().parse_intermixed_args(words))
     query, paths, format_ = args.pop("query"), args.pop("path"), args.pop("format")
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of any command in front of head
     try:
         duckdb = package("duckdb", "duckdb")
     except ImportError as error:

@@ -2,6 +2,8 @@
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 
 import pytest
@@ -138,3 +140,12 @@ def test_a_reader_that_goes_away(traces):
     done = subprocess.run(["bash", "-o", "pipefail", "-c", '"$0" sql "SELECT * FROM events, range(10000)" --format=csv "$1" | head -1',
                            PFW, traces], capture_output=True, text=True, env=CLEAN, check=False)
     assert done.stdout.startswith("rank,pid,") and not done.stderr
+
+
+@pytest.mark.parametrize("command", ["compat", "sql"])
+def test_a_help_that_nobody_reads(command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([PFW, command, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, env=CLEAN, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -77,6 +78,7 @@ _USAGE = "usage: pfw compat enable PACKAGE | disable PACKAGE | list"
 def main(words: Sequence[str] | None = None) -> int:
     """The command; its exit status."""
     words = sys.argv[1:] if words is None else words
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of any command in front of head
     if list(words) in (["--help"], ["-h"]):
         print(f"{_USAGE}\n\nStand in for another tracer's Python package in this environment "
               f"({sys.prefix}).\nThere is a stand-in for: {', '.join(names())}")
