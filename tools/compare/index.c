@@ -132,7 +132,7 @@ static int add_side(struct compare *compare, unsigned number)
 	if (!answer.wanted)
 		return -ENOMEM;
 	if (pfw_indexes_ahead_open(&ahead, &side->input.traces, survey_jobs(&compare->survey),
-				   &answer, takes_part)) {
+				   &answer, takes_part, NULL)) {
 		pfw_select_state_free(answer.wanted);
 		return -ENOMEM;
 	}

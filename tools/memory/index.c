@@ -76,7 +76,7 @@ static int ask_all(struct asking *asking)
 	int asked = 1;
 
 	if (pfw_indexes_ahead_open(&ahead, asking->traces, survey_jobs(&asking->memory->survey),
-				   asking, takes_part))
+				   asking, takes_part, NULL))
 		return -ENOMEM;
 	for (size_t i = 0; i < asking->traces->count && asked > 0; i++) {
 		if (takes_part(asking, i))

@@ -181,12 +181,11 @@ static int ask_index(struct overlap_rank *rank, const struct survey_input *input
 {
 	const struct pfw_trace_file *file = &input->traces.file[rank->last];
 	struct pfw_index *index;
-	int error;
+	int error = pfw_index_ahead(ahead, rank->last, &index);
 
-	if (pfw_index_ahead(ahead, rank->last, &index))
-		return 0;
-	error = pfw_overlap_from_index(&rank->overlap, index);
-	error = error ?: survey_keep_problems(survey, file->path, index);
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	error = survey_keep_problems(survey, file->path, index);
 	pfw_index_close(index);
 	if (!error) {
 		survey_tell_problems(survey);
@@ -197,8 +196,7 @@ static int ask_index(struct overlap_rank *rank, const struct survey_input *input
 	return error == -ENOMEM ? error : 0;
 }
 
-/* Whether indexes have what is asked for. */
-static bool can_ask(const struct overlap_options *options)
+bool overlap_asks_indexes(const struct overlap_options *options)
 {
 	return !options->survey.no_index && !select_args_but_rank(&options->reach) &&
 	       !options->compute.name.count && !options->bins && !options->bin_ns;
@@ -221,6 +219,18 @@ static bool has_answer(void *user, size_t file)
 	       !asking->overlap->rank[number].indexed && !asking->input->live.live[file];
 }
 
+/* Take a rank from the index of its file.  Thread: any. */
+static int read_rank(void *user, size_t file, struct pfw_index *index)
+{
+	const struct asking *asking = user;
+	struct pfw_overlap *of = &asking->overlap->rank[asking->overlap->rank_of[file]].overlap;
+	int error = pfw_overlap_from_index(of, index);
+
+	if (error)
+		pfw_overlap_release(of);
+	return error;
+}
+
 /* Ask the index of each rank that is one file, and what is kept of the others.  *all gets whether no
  * line must be read. */
 static int ask_indexes(struct overlap *overlap, const struct survey_input *input,
@@ -231,12 +241,12 @@ static int ask_indexes(struct overlap *overlap, const struct survey_input *input
 	int error = 0;
 
 	*all = true;
-	if (!can_ask(options)) {
+	if (!overlap_asks_indexes(options)) {
 		*all = !overlap->ranks;
 		return 0;
 	}
 	if (pfw_indexes_ahead_open(&ahead, &input->traces, survey_jobs(&options->survey), &asking,
-				   has_answer))
+				   has_answer, read_rank))
 		return -ENOMEM;
 	for (size_t i = 0; i < overlap->ranks && !error; i++) {
 		struct overlap_rank *rank = &overlap->rank[i];
@@ -419,6 +429,8 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 	struct survey *survey = &options->survey;
 	int status, error;
 
+	if (pfw_traces_lay_out(&input->traces, survey_say, survey))
+		return CLI_USAGE;
 	if (overlap_series_asks(options))
 		unasked_of_survey(survey, &input->traces);
 	error = survey->no_index ? 0
@@ -475,11 +487,12 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		return survey_resolve(survey, input, &options->reach);
 	error = error ?: pfw_live_lines_open(&input->live);
 	error = error ?: ask_indexes(overlap, input, options, &all);
-	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces))
+	if (!error && !all && overlap_asks_indexes(options) &&
+	    unasked_of_survey(survey, &input->traces))
 		error = ask_indexes(overlap, input, options, &all);
 	if (!error && !all && survey_lacks(survey, input, needs_lines(options)))
 		return CLI_USAGE;
-	if (!survey->no_index && !can_ask(options))
+	if (!survey->no_index && !overlap_asks_indexes(options))
 		survey->lacks = needs_lines(options);
 	if (!error && !all) {
 		status = collect_lines(overlap, options, input);
@@ -492,7 +505,7 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 	}
 	if (error)
 		return survey_end(survey, error);
-	if (!all && can_ask(options))
+	if (!all && overlap_asks_indexes(options))
 		overlap_keep(overlap, survey, input);
 	for (size_t i = 0; i < overlap->ranks && !survey->quiet; i++) {
 		if (overlap->rank[i].overlap.owner.several)

@@ -68,6 +68,15 @@ static int read_and_print(void *user, struct survey_input *input)
 	return status;
 }
 
+static int begin(void *user, struct cli_args *args)
+{
+	struct overlap_options *options = user;
+
+	(void)args;
+	options->survey.indexed = overlap_asks_indexes(options);
+	return -1;
+}
+
 static int overlap_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct overlap_options options = {
@@ -76,6 +85,7 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 			    .user = &options,
 			    .take = take,
 			    .select = &options.reach,
+			    .begin = begin,
 			    .body = read_and_print,
 			    .partials = true },
 	};

@@ -59,6 +59,9 @@ struct overlap {
 /* The most bins of a series. */
 #define OVERLAP_BINS_MAX 1000000u
 
+/* Whether indexes have what is asked for. */
+bool overlap_asks_indexes(const struct overlap_options *options);
+
 /* Fill in all ranks.  CLI_OK, or the exit status after an error message.  Thread: main. */
 int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		    struct survey_input *input);

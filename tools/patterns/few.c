@@ -41,6 +41,15 @@ struct best {
 	size_t count, limit;
 };
 
+/* A name whose sums are to be added to. */
+struct share {
+	uint64_t hash;
+	uint64_t moved, mapped;
+};
+
+/* So many wait while their slots come into the cache. */
+#define WAITING 16u
+
 struct walk {
 	struct patterns *patterns;
 	const struct pfw_traces *traces;
@@ -48,6 +57,8 @@ struct walk {
 	struct sum *sum;
 	size_t files, room, next;    /* the one after the last one that was found */
 	struct pfw_hash_slots slots; /* their numbers + 1 by hash */
+	struct share waiting[WAITING];
+	size_t waits;
 	struct best moved, mapped;
 	size_t rank; /* number of the current one */
 	bool again;  /* the second walk */
@@ -86,22 +97,42 @@ static struct sum *add_sum(struct walk *walk, uint64_t hash)
 	return &walk->sum[walk->files - 1];
 }
 
-/* The first walk. */
-static int add_sums(struct walk *walk, const struct pfw_pattern_file *file)
+static int add_share(struct walk *walk, const struct share *share)
 {
 	struct patterns_row *rank = &walk->patterns->few.rank[walk->rank];
-	uint64_t hash = pfw_linehash(file->name, file->name_bytes);
-	struct sum *sum = find_sum(walk, hash);
+	struct sum *sum = find_sum(walk, share->hash);
 
-	sum = sum ? sum : add_sum(walk, hash);
+	sum = sum ? sum : add_sum(walk, share->hash);
 	if (!sum)
 		return -ENOMEM;
-	pfw_saturate_u64(&sum->moved, file->bytes[0] + file->bytes[1]);
-	pfw_saturate_u64(&sum->mapped, file->mapped);
+	pfw_saturate_u64(&sum->moved, share->moved);
+	pfw_saturate_u64(&sum->mapped, share->mapped);
 	rank->files += sum->rank != walk->rank + 1;
 	rank->ranks = 1;
 	sum->rank = walk->rank + 1;
 	return 0;
+}
+
+static int add_waiting(struct walk *walk)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < walk->waits && !error; i++)
+		error = add_share(walk, &walk->waiting[i]);
+	walk->waits = 0;
+	return error;
+}
+
+/* The first walk. */
+static int add_sums(struct walk *walk, const struct pfw_pattern_file *file)
+{
+	struct share *share = &walk->waiting[walk->waits++];
+
+	*share = (struct share){ .hash = pfw_linehash(file->name, file->name_bytes),
+				 .moved = file->bytes[0] + file->bytes[1],
+				 .mapped = file->mapped };
+	__builtin_prefetch(&walk->slots.slot[(uint32_t)share->hash & walk->slots.mask]);
+	return walk->waits == WAITING ? add_waiting(walk) : 0;
 }
 
 /* ---- the best ---- */
@@ -271,6 +302,7 @@ static int walk_file(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t 
 	error = is_open(walk, number)
 			? pfw_patterns_walk_index(walk->open[number], &totals, take, walk)
 			: pfw_patterns_walk_row(row, &totals, take, walk);
+	error = error ?: add_waiting(walk);
 	if (!walk->again)
 		walk->rows_bytes += row->bytes;
 	if (walk->rows_bytes > ROWS_BYTES)
@@ -294,7 +326,7 @@ static int walk_all(struct walk *walk)
 {
 	struct pfw_indexes_ahead *ahead;
 	int error = pfw_indexes_ahead_open(&ahead, walk->traces,
-					   survey_jobs(&walk->patterns->survey), walk, wants);
+					   survey_jobs(&walk->patterns->survey), walk, wants, NULL);
 
 	if (error)
 		return error;

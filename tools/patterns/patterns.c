@@ -181,7 +181,7 @@ static int ask_indexes(struct collect *collect, const char *lacks)
 	return 0;
 }
 
-/* Read the traces.  0 or -errno; -ENOENT after a message: a partial has not what is asked for.
+/* Read the traces.  0 or -errno; -ENOENT after a message: a partial has not what is asked for, or a file is gone.
  * Thread: main, as below. */
 static int collect_operations(struct patterns *patterns, struct survey_input *input)
 {
@@ -204,6 +204,8 @@ static int collect_operations(struct patterns *patterns, struct survey_input *in
 	if (!patterns->survey.no_index)
 		patterns->survey.lacks = lacks;
 	error = ask_indexes(&collect, lacks);
+	if (!error && pfw_traces_lay_out(&input->traces, survey_say, &patterns->survey))
+		error = -ENOENT;
 	if (!error)
 		error = survey_read(&patterns->survey, input, &fold, SURVEY_ALL);
 	if (!error)
@@ -232,11 +234,21 @@ static int read_and_print(void *user, struct survey_input *input)
 	return survey_end(survey, error ?: patterns_print(patterns));
 }
 
+static int begin(void *user, struct cli_args *args)
+{
+	struct patterns *patterns = user;
+
+	(void)args;
+	patterns->survey.indexed = !needs_lines(patterns);
+	return -1;
+}
+
 static int patterns_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct patterns patterns = { .survey = { .command = command,
 						 .user = &patterns,
 						 .select = &patterns.select,
+						 .begin = begin,
 						 .body = read_and_print,
 						 .partials = true,
 						 .row_limit = SURVEY_FEW_ROWS,

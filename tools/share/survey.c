@@ -64,13 +64,15 @@ void survey_say_doubles(const struct cli_command *command, const struct pfw_trac
 
 int survey_open(struct survey *survey, struct survey_input *input, char *const *path, size_t count)
 {
-	int error = pfw_traces_open(&input->traces, path, count,
-				    survey->all_runs * PFW_TRACES_ALL_RUNS |
-					    survey->partials * PFW_TRACES_PARTIALS |
-					    (survey->heads   ? PFW_TRACES_HEADS
-					     : survey->whole ? 0
-							     : PFW_TRACES_RANKS),
-				    survey_say, survey);
+	unsigned flags = survey->all_runs * PFW_TRACES_ALL_RUNS |
+			 survey->partials * PFW_TRACES_PARTIALS |
+			 (survey->heads	  ? PFW_TRACES_HEADS
+			  : survey->whole ? 0
+					  : PFW_TRACES_RANKS);
+	bool indexed = survey->heads || survey->indexed;
+	int error = pfw_traces_open_indexed(&input->traces, path, count, flags,
+					    indexed ? pfw_index_process_lines : NULL, survey_say,
+					    survey);
 
 	if (error)
 		return error;

@@ -36,6 +36,7 @@ struct survey {
 	const char *lacks;
 	/* How operands are opened: with PFW_TRACES_HEADS; not with PFW_TRACES_RANKS either. */
 	bool heads, whole;
+	bool indexed;		  /* by pfw_traces_open_indexed(); so are `heads` */
 	const _Atomic bool *stop; /* a signal ends the command */
 	uint64_t problems;	  /* found in traces; only the first few are printed */
 	struct survey_kept *kept; /* problems of files whose indexes are asked */

@@ -638,7 +638,7 @@ static int add_all(struct answer *answer)
 	int answered = 1;
 
 	if (pfw_indexes_ahead_open(&ahead, table->traces, survey_jobs(options->survey), answer,
-				   wants_file))
+				   wants_file, NULL))
 		return -ENOMEM;
 	for (size_t i = 0; i < table->traces->count && answered > 0; i++) {
 		if (wants_file(answer, i))

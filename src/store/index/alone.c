@@ -108,6 +108,32 @@ int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file)
 	return error;
 }
 
+/* With fewer bytes the headers of all members take no longer to read than the index. */
+#define LARGE_BYTES (4u << 20)
+
+uint64_t pfw_index_process_lines(const char *trace)
+{
+	struct pfw_index_row row = { .text = NULL };
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	struct stat st;
+	int64_t last;
+	int found;
+
+	if (stat(trace, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < LARGE_BYTES ||
+	    pfw_index_open(&index, trace, why, sizeof(why)))
+		return 0;
+	row.rows = (struct pfw_sqlite_rows){ .db = &index->db,
+					     .root = index->root[PFW_TABLE_PROCESS] };
+	/* A process that ended without having begun has a row, too: then they never are all found. */
+	found = index->meta.layout == PFW_LAYOUT_MEMBERS && !index->left_out
+			? pfw_sqlite_last(&row.rows, &last)
+			: 0;
+	pfw_index_done(&row);
+	pfw_index_close(index);
+	return found == 1 ? (uint64_t)last + 1 : 0;
+}
+
 /* ---- many ---- */
 
 int pfw_indexes_get(struct pfw_indexes *indexes, size_t file, struct pfw_index **out)
@@ -147,7 +173,8 @@ void pfw_indexes_close(struct pfw_indexes *indexes)
 
 struct opening {
 	struct pfw_task task;
-	const struct pfw_trace_file *file;
+	struct pfw_indexes_ahead *ahead;
+	size_t number; /* of the file */
 	struct pfw_index *index;
 	int error;
 };
@@ -157,6 +184,7 @@ struct pfw_indexes_ahead {
 	struct pfw_pool *pool;
 	void *user;
 	bool (*want)(void *user, size_t file);
+	int (*read)(void *user, size_t file, struct pfw_index *index);
 	struct opening opening[AHEAD]; /* a ring */
 	size_t first, opened;	       /* the oldest of the ring, and the one after the newest */
 	size_t next;		       /* file that is looked at next */
@@ -165,9 +193,15 @@ struct pfw_indexes_ahead {
 static void open_one(struct pfw_task *task, unsigned worker)
 {
 	struct opening *opening = (struct opening *)task;
+	struct pfw_indexes_ahead *ahead = opening->ahead;
 
 	(void)worker;
-	opening->error = pfw_index_of(&opening->index, opening->file);
+	opening->error = pfw_index_of(&opening->index, &ahead->traces->file[opening->number]);
+	if (opening->error || !ahead->read)
+		return;
+	opening->error = ahead->read(ahead->user, opening->number, opening->index);
+	if (opening->error)
+		pfw_index_close(opening->index);
 }
 
 /* Fill the ring. */
@@ -180,7 +214,8 @@ static void open_more(struct pfw_indexes_ahead *ahead)
 		if (!ahead->want(ahead->user, ahead->next))
 			continue;
 		*opening = (struct opening){ .task.run = open_one,
-					     .file = &ahead->traces->file[ahead->next] };
+					     .ahead = ahead,
+					     .number = ahead->next };
 		pfw_pool_start(ahead->pool, &opening->task);
 		ahead->opened++;
 	}
@@ -196,13 +231,16 @@ static struct opening *take_oldest(struct pfw_indexes_ahead *ahead)
 }
 
 int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
-			   unsigned jobs, void *user, bool (*want)(void *user, size_t file))
+			   unsigned jobs, void *user, bool (*want)(void *user, size_t file),
+			   int (*read)(void *user, size_t file, struct pfw_index *index))
 {
 	struct pfw_indexes_ahead *ahead = calloc(1, sizeof(*ahead));
 
 	if (!ahead)
 		return -ENOMEM;
-	*ahead = (struct pfw_indexes_ahead){ .traces = traces, .user = user, .want = want };
+	*ahead = (struct pfw_indexes_ahead){
+		.traces = traces, .user = user, .want = want, .read = read
+	};
 	if (pfw_pool_open(&ahead->pool, jobs < traces->count ? jobs : 1)) {
 		free(ahead);
 		return -ENOMEM;
@@ -218,9 +256,9 @@ int pfw_index_ahead(struct pfw_indexes_ahead *ahead, size_t file, struct pfw_ind
 	do {
 		open_more(ahead);
 		opening = take_oldest(ahead);
-		if (opening->file != &ahead->traces->file[file] && !opening->error)
+		if (opening->number != file && !opening->error)
 			pfw_index_close(opening->index);
-	} while (opening->file != &ahead->traces->file[file]);
+	} while (opening->number != file);
 	*out = opening->index;
 	return opening->error;
 }

@@ -106,7 +106,8 @@ char *pfw_index_path(const char *trace, const char *suffix)
 
 static int crc_of(uint32_t *crc, int fd, uint64_t at, uint32_t bytes)
 {
-	static const size_t room = 128u << 10;
+	/* malloc() maps larger ones anew each time. */
+	static const size_t room = 64u << 10;
 	char *text = malloc(room);
 	int error = text ? 0 : -ENOMEM;
 

@@ -48,14 +48,20 @@ struct pfw_trace_file;
 struct pfw_traces;
 int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file);
 
+/* How many `process` lines a trace has, if it is compacted, large and has an index; else 0: see
+ * pfw_traces_open_indexed().  Thread: any. */
+uint64_t pfw_index_process_lines(const char *trace);
+
 /*
  * The indexes of many files, which threads open ahead of their reader: of thousands of small traces that is
  * most of the work.  pfw_index_ahead() is pfw_index_of() for a file of those for which want() is true, each
- * number greater than the one before.
+ * number greater than the one before.  read(), unless NULL, takes from the index what is asked of it, in the thread
+ * that has opened it; its error is that of pfw_index_ahead(), too.
  */
 struct pfw_indexes_ahead; /* opaque: see alone.c */
 int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
-			   unsigned jobs, void *user, bool (*want)(void *user, size_t file));
+			   unsigned jobs, void *user, bool (*want)(void *user, size_t file),
+			   int (*read)(void *user, size_t file, struct pfw_index *index));
 int pfw_index_ahead(struct pfw_indexes_ahead *ahead, size_t file, struct pfw_index **out);
 void pfw_indexes_ahead_close(struct pfw_indexes_ahead *ahead);
 

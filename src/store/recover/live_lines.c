@@ -42,6 +42,7 @@ static int catch_up(struct pfw_trace_file *file, uint64_t end)
 		return error;
 	pfw_blocks_free(&file->blocks);
 	file->blocks = blocks;
+	file->due = false;
 	return 0;
 }
 

@@ -78,8 +78,9 @@ static int read_known(struct found *found, const char *path, const struct pfw_bl
 	return error;
 }
 
-/* Marked members have them at their begin.  A member without a mark ends the search. */
-static int read_members(struct found *found, const char *path)
+/* Marked members have them at their begin.  A member without a mark ends the search, as does the last one of
+ * `lines` lines, unless that is 0. */
+static int read_members(struct found *found, const char *path, uint64_t lines)
 {
 	struct pfw_sorted_mark mark;
 	struct pfw_link link;
@@ -92,6 +93,8 @@ static int read_members(struct found *found, const char *path)
 	       (link.damaged || pfw_sorted_mark_read(link.header, link.header_bytes, &mark) == 0)) {
 		if (link.damaged || mark.first)
 			error = read_member(found, path, at, link.summary.member_bytes);
+		if (lines && found->count == lines)
+			break;
 		at += link.summary.member_bytes;
 	}
 	close(fd);
@@ -150,7 +153,7 @@ int pfw_processes_read(struct pfw_trace_file *file)
 		return 0;
 	error = file->blocks.block && file->blocks.block->mark != PFW_BLOCK_UNKNOWN
 			? read_known(&found, file->path, &file->blocks)
-			: read_members(&found, file->path);
+			: read_members(&found, file->path, file->process_lines);
 	compacted = found.count != 0;
 	for (size_t i = 0; i < found.count; i++) {
 		if (found.head[i].rank < 0)

@@ -22,7 +22,8 @@ struct opening {
 	struct pfw_pair_ids seen; /* devices and inodes of files */
 	size_t room;
 	unsigned flags;
-	const char *passed_over; /* an index or manifest among the arguments */
+	pfw_traces_count *count_processes; /* or NULL */
+	const char *passed_over;	   /* an index or manifest among the arguments */
 	pfw_traces_say *say;
 	void *user;
 };
@@ -121,38 +122,59 @@ static int add_partial(struct opening *opening, const char *path)
 	return error == -ENOMEM ? error : 0;
 }
 
-/* The first lines of many files, which threads read: most of the work of opening small traces. */
-#define HEADS_AHEAD 512u
-#define HEADS_FEW 32u
+/* What is read of a file before it is added. */
+struct look {
+	struct pfw_trace head;
+	struct pfw_blocks blocks;
+	uint64_t process_lines;
+	int error;
+	bool due, done;
+};
 
-struct heads {
-	struct pfw_trace *head;
-	int *error; /* 1: not read */
+/* Look at a regular file. */
+static void look_at(struct look *look, const char *path, const struct opening *opening)
+{
+	look->done = true;
+	if (opening->count_processes)
+		look->process_lines = opening->count_processes(path);
+	look->due = look->process_lines || opening->flags & PFW_TRACES_HEADS;
+	if (!look->due)
+		look->error = pfw_blocks_find(&look->blocks, path);
+	if (!look->error)
+		look->error = pfw_trace_head(&look->head, path);
+}
+
+/* Of so many files threads read the heads, which is most of the work of opening traces. */
+#define FEW 4u
+#define LOOK_AHEAD 512u
+
+struct looking {
+	struct look *look;
 	char *const *path;
 	size_t count;
+	const struct opening *opening;
 	_Atomic size_t next;
 };
 
-static void read_heads(void *user, unsigned worker)
+static void look_at_all(void *user, unsigned worker)
 {
-	struct heads *heads = user;
+	struct looking *looking = user;
 	size_t i;
 
 	(void)worker;
-	while ((i = atomic_fetch_add_explicit(&heads->next, 1, memory_order_relaxed)) <
-	       heads->count) {
+	while ((i = atomic_fetch_add_explicit(&looking->next, 1, memory_order_relaxed)) <
+	       looking->count) {
 		struct stat st;
 
-		heads->error[i] = 1;
-		if (stat(heads->path[i], &st) == 0 && S_ISREG(st.st_mode) &&
-		    !pfw_partial_is_name(heads->path[i]))
-			heads->error[i] = pfw_trace_head(&heads->head[i], heads->path[i]);
+		looking->look[i] = (struct look){ .done = false };
+		if (stat(looking->path[i], &st) == 0 && S_ISREG(st.st_mode) &&
+		    !pfw_partial_is_name(looking->path[i]))
+			look_at(&looking->look[i], looking->path[i], looking->opening);
 	}
 }
 
-/* Add one file, unless it is a duplicate.  `head` and `known`: see struct heads.  0 or -ENOMEM. */
-static int add_file(struct opening *opening, const char *path, const struct pfw_trace *head,
-		    int known)
+/* Add one file, unless it is a duplicate.  `look` may be done already.  0 or -ENOMEM. */
+static int add_file(struct opening *opening, const char *path, struct look *look)
 {
 	struct pfw_traces *traces = opening->traces;
 	struct pfw_trace_file file = { .head = { .rank = -1 }, .mode = 0666, .once = true };
@@ -174,13 +196,17 @@ static int add_file(struct opening *opening, const char *path, const struct pfw_
 		file.inode = st.st_ino;
 		file.changed_ns = pfw_changed_ns(&st);
 	}
-	if (!(opening->flags & PFW_TRACES_HEADS) || file.once)
+	if (file.once) {
 		error = pfw_blocks_find(&file.blocks, path);
-	if (!error && !file.once && known <= 0) {
-		file.head = *head;
-		error = known;
-	} else if (!error && !file.once) {
-		error = pfw_trace_head(&file.head, path);
+	} else {
+		if (!look->done)
+			look_at(look, path, opening);
+		error = look->error;
+		file.head = look->head;
+		file.blocks = look->blocks;
+		file.due = look->due;
+		file.process_lines = look->process_lines;
+		look->blocks = (struct pfw_blocks){ .block = NULL };
 	}
 	file.path = strdup(path);
 	if (!file.path)
@@ -232,29 +258,24 @@ static bool is_one(const char *argument)
 /* Add the files, and free their paths. */
 static int add_files(struct opening *opening, struct pfw_paths *paths, int error)
 {
-	struct heads heads = { .count = 0 };
-	bool ahead = paths->count >= HEADS_FEW;
+	struct looking looking = { .opening = opening };
 
-	if (ahead && !error) {
-		heads.head = calloc(HEADS_AHEAD, sizeof(*heads.head));
-		heads.error = calloc(HEADS_AHEAD, sizeof(*heads.error));
-		error = heads.head && heads.error ? 0 : -ENOMEM;
-	}
-	for (size_t i = 0; !error && i < paths->count; i++) {
-		size_t at = i % HEADS_AHEAD;
-
-		if (ahead && !at) {
-			heads.path = paths->path + i;
-			heads.count = paths->count - i < HEADS_AHEAD ? paths->count - i
-								     : HEADS_AHEAD;
-			atomic_store_explicit(&heads.next, 0, memory_order_relaxed);
-			pfw_pool_each(pfw_cpus(), read_heads, &heads);
+	looking.look = calloc(LOOK_AHEAD, sizeof(*looking.look));
+	if (!looking.look && !error)
+		error = -ENOMEM;
+	for (size_t i = 0; !error && i < paths->count; i += looking.count) {
+		looking.path = paths->path + i;
+		looking.count = paths->count - i < LOOK_AHEAD ? paths->count - i : LOOK_AHEAD;
+		atomic_store_explicit(&looking.next, 0, memory_order_relaxed);
+		if (paths->count >= FEW)
+			pfw_pool_each(pfw_cpus(), look_at_all, &looking);
+		for (size_t j = 0; j < looking.count; j++) {
+			if (!error)
+				error = add_file(opening, looking.path[j], &looking.look[j]);
+			pfw_blocks_free(&looking.look[j].blocks);
 		}
-		error = add_file(opening, paths->path[i], ahead ? &heads.head[at] : NULL,
-				 ahead ? heads.error[at] : 1);
 	}
-	free(heads.head);
-	free(heads.error);
+	free(looking.look);
 	pfw_paths_free(paths);
 	return error;
 }
@@ -314,17 +335,40 @@ void pfw_traces_sort(struct pfw_traces *traces)
 	}
 }
 
+struct knowing {
+	struct pfw_traces *traces;
+	_Atomic size_t next;
+	_Atomic int error;
+};
+
+static void read_processes(void *user, unsigned worker)
+{
+	struct knowing *knowing = user;
+	struct pfw_traces *traces = knowing->traces;
+	size_t i;
+
+	(void)worker;
+	while ((i = atomic_fetch_add_explicit(&knowing->next, 1, memory_order_relaxed)) <
+	       traces->count) {
+		int error = pfw_processes_read(&traces->file[i]);
+
+		if (error)
+			atomic_store_explicit(&knowing->error, error, memory_order_relaxed);
+	}
+}
+
 /* Read the processes of all files; use one of several files with the same process. */
 static int know_processes(struct opening *opening)
 {
 	struct pfw_traces *traces = opening->traces;
-	int error = 0;
+	struct knowing knowing = { .traces = traces };
+	int error;
 
 	/* An index may be enough to answer for one file. */
 	if (opening->flags & PFW_TRACES_HEADS && traces->count == 1)
 		return 0;
-	for (size_t i = 0; i < traces->count && !error; i++)
-		error = pfw_processes_read(&traces->file[i]);
+	pfw_pool_each(traces->count < FEW ? 1 : pfw_cpus(), read_processes, &knowing);
+	error = knowing.error;
 	if (!error && !(opening->flags & PFW_TRACES_EACH))
 		error = pfw_processes_drop_doubles(traces);
 	return error ?: pfw_processes_number(traces);
@@ -333,7 +377,18 @@ static int know_processes(struct opening *opening)
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user)
 {
-	struct opening opening = { .traces = traces, .flags = flags, .say = say, .user = user };
+	return pfw_traces_open_indexed(traces, arguments, count, flags, NULL, say, user);
+}
+
+int pfw_traces_open_indexed(struct pfw_traces *traces, char *const *arguments, size_t count,
+			    unsigned flags, pfw_traces_count *count_processes, pfw_traces_say *say,
+			    void *user)
+{
+	struct opening opening = { .traces = traces,
+				   .flags = flags,
+				   .count_processes = count_processes,
+				   .say = say,
+				   .user = user };
 	int error = 0;
 
 	*traces = (struct pfw_traces){ 0 };
@@ -420,10 +475,10 @@ int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *use
 {
 	for (size_t i = 0; i < traces->count; i++) {
 		struct pfw_trace_file *file = &traces->file[i];
-		int error = pfw_ranks_whole(traces, i) == i && !file->partial
-				    ? pfw_blocks_find(&file->blocks, file->path)
-				    : 0;
+		bool due = file->due && pfw_ranks_whole(traces, i) == i;
+		int error = due ? pfw_blocks_find(&file->blocks, file->path) : 0;
 
+		file->due = false;
 		error = error ?: pfw_processes_read(file);
 		if (error) {
 			say(user, file->path, why_not(error));

@@ -19,6 +19,8 @@ struct pfw_trace_file {
 	char *path;
 	struct pfw_trace head; /* from its first line; the `end` is not read */
 	struct pfw_blocks blocks;
+	bool due;		/* pfw_traces_lay_out() has to find the blocks */
+	uint64_t process_lines; /* as its index says; 0: unknown */
 	/* When it was found; 0 for standard input. */
 	uint64_t device, inode;
 	int64_t changed_ns;
@@ -45,7 +47,7 @@ enum pfw_traces_flags {
 	/* All files that are named, also those whose processes are in others: for a command that
 	 * treats each file by itself. */
 	PFW_TRACES_EACH = 1 << 2,
-	/* `blocks` are empty until pfw_traces_lay_out(), since an index may be enough. */
+	/* `blocks` of all files are empty until pfw_traces_lay_out(), since an index may be enough. */
 	PFW_TRACES_HEADS = 1 << 3,
 	/* Files of several ranks are split: see pfw_ranks_part(). */
 	PFW_TRACES_RANKS = 1 << 4,
@@ -79,8 +81,16 @@ struct pfw_traces {
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user);
 
-/* Find the blocks of traces that were opened with PFW_TRACES_HEADS.  0, or -errno after a message.
- * Thread: any. */
+/* How many `process` lines a file has, as its index says; 0: unknown.  Thread: any. */
+typedef uint64_t pfw_traces_count(const char *path);
+
+/* The same for a command that indexes may be enough for.  Where count() knows the number, no header of a
+ * member is read after the last of these lines, and `blocks` are empty until pfw_traces_lay_out(). */
+int pfw_traces_open_indexed(struct pfw_traces *traces, char *const *arguments, size_t count,
+			    unsigned flags, pfw_traces_count *count_processes, pfw_traces_say *say,
+			    void *user);
+
+/* Find the blocks that are due.  0, or -errno after a message.  Thread: any. */
 int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user);
 
 /* Of the files from `first` on, drop those of other runs than the process that began last. */
