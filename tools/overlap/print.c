@@ -1,5 +1,6 @@
 /* tools/overlap/print.c - prints the result of `pfw overlap` as text or Markdown. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "share/survey.h"
 #include "share/unrecorded.h"
 #include "store/kit/saturate.h"
+#include "store/sys/pool.h"
 
 #define COLUMNS_MAX (OVERLAP_FIGURES + 2)
 
@@ -19,7 +21,8 @@ struct sheet {
 	struct grid grid;
 	struct grid_column column[COLUMNS_MAX];
 	int format;
-	size_t width;			    /* of the terminal */
+	size_t width; /* of the terminal */
+	unsigned jobs;
 	int64_t (*figure)[OVERLAP_FIGURES]; /* of each rank */
 	bool *shown;			    /* which ranks have a row */
 	bool few;			    /* not all of them */
@@ -44,9 +47,11 @@ static void begin(struct sheet *sheet, const char *const *titles)
 	static const char *const few[] = { "Comm alone", "CPU ops", "Comm",  "I/O+compute",
 					   "Loading",	 "Copies",  "Waits", NULL };
 
-	sheet->grid = (struct grid){
-		.column = sheet->column, .none = "-", .width = sheet->width, .few = few
-	};
+	sheet->grid = (struct grid){ .column = sheet->column,
+				     .none = "-",
+				     .width = sheet->width,
+				     .jobs = sheet->jobs,
+				     .few = few };
 	add_columns(sheet, titles);
 }
 
@@ -201,26 +206,57 @@ static const unsigned step_figures[] = {
 /* More steps are shown only if asked for. */
 #define STEPS_FEW 12
 
+/* Steps whose rows several threads fill. */
+struct filling {
+	const struct overlap_steps *steps;
+	struct grid_cell *cell;
+	size_t columns;
+	uint64_t wanted;
+	_Atomic size_t next;
+};
+
+/* A thread takes so many at a time. */
+#define STEPS_A_PART 1024u
+
+static void fill_step(const struct filling *filling, const struct overlap_step *step,
+		      struct grid_cell *cell)
+{
+	int64_t figure[OVERLAP_FIGURES];
+
+	overlap_measure_step(filling->steps, step, filling->wanted, figure);
+	*cell++ = grid_cell(GRID_ID, true, pfw_saturate_i128(step->number));
+	for (const unsigned *at = step_figures; *at < OVERLAP_FIGURES; at++)
+		*cell++ = grid_cell(GRID_NS, figure[*at] != OVERLAP_UNKNOWN, figure[*at]);
+	*cell = grid_cell(GRID_ID, step->rank->rank >= 0, step->rank->rank);
+}
+
+static void fill_steps(void *user, unsigned worker)
+{
+	struct filling *filling = user;
+	size_t count = filling->steps->count, first;
+
+	(void)worker;
+	while ((first = atomic_fetch_add(&filling->next, STEPS_A_PART)) < count) {
+		for (size_t i = first; i < count && i < first + STEPS_A_PART; i++)
+			fill_step(filling, &filling->steps->step[i],
+				  filling->cell + i * filling->columns);
+	}
+}
+
 static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 {
 	static const char *const before[] = { "Step", NULL }, *const behind[] = { "Rank", NULL };
-	int64_t figure[OVERLAP_FIGURES];
-	uint64_t wanted = 0;
+	struct filling filling = { .steps = steps };
 
 	for (const unsigned *at = step_figures; *at < OVERLAP_FIGURES; at++)
-		wanted |= OVERLAP_BIT(*at);
+		filling.wanted |= OVERLAP_BIT(*at);
 	begin(sheet, before);
 	add_figures(sheet, step_figures);
 	add_columns(sheet, behind);
-	grid_reserve(&sheet->grid, steps->count);
-	for (size_t i = 0; i < steps->count; i++) {
-		const struct overlap_step *step = &steps->step[i];
-
-		overlap_measure_step(steps, step, wanted, figure);
-		grid_u64(&sheet->grid, GRID_ID, step->number);
-		put_figures(&sheet->grid, step_figures, figure);
-		overlap_put_rank(&sheet->grid, step->rank);
-	}
+	filling.columns = sheet->grid.columns;
+	filling.cell = grid_extend(&sheet->grid, steps->count);
+	if (filling.cell)
+		pfw_pool_each(steps->count > STEPS_A_PART ? sheet->jobs : 1, fill_steps, &filling);
 	end(sheet, "Steps");
 }
 
@@ -362,7 +398,9 @@ static void print_tables(struct sheet *sheet, const struct overlap *overlap,
 static int print_text(const struct overlap *overlap, const struct overlap_options *options,
 		      const struct overlap_answer *answer)
 {
-	struct sheet sheet = { .format = options->survey.format, .width = options->survey.width };
+	struct sheet sheet = { .format = options->survey.format,
+			       .width = options->survey.width,
+			       .jobs = options->survey.jobs };
 
 	print_head(overlap, &answer->totals);
 	measure_ranks(&sheet, overlap, options, answer->straggler);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "store/json/print.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
+#include "store/sys/pool.h"
 #include "ui/cells.h"
 #include "ui/cli.h"
 #include "ui/fit.h"
@@ -32,12 +34,19 @@ static struct grid_cell *add(struct grid *grid, enum grid_kind kind)
 	return &grid->cell[grid->cells - 1];
 }
 
-void grid_reserve(struct grid *grid, size_t rows)
+struct grid_cell *grid_extend(struct grid *grid, size_t rows)
 {
-	size_t cells = rows * grid->columns, room = grid->room;
+	size_t cells = rows * grid->columns;
+	struct grid_cell *first;
 
-	if (!PFW_RESERVE(grid->cell, grid->cells + cells, grid->room) && grid->room > room)
-		pfw_grow_populate(grid->cell + grid->cells, cells * sizeof(*grid->cell));
+	if (PFW_RESERVE(grid->cell, grid->cells + cells, grid->room)) {
+		grid->failed = true;
+		return NULL;
+	}
+	first = grid->cell + grid->cells;
+	pfw_grow_populate(first, cells * sizeof(*first));
+	grid->cells += cells;
+	return first;
 }
 
 void grid_none(struct grid *grid)
@@ -340,6 +349,75 @@ static void print_md(const struct grid *grid, FILE *out)
 		put_md_line(grid, out, &grid->cell[i]);
 }
 
+/* ---- rows that several threads write ---- */
+
+#define PART_ROWS 1024u
+
+/* Parts of the rows, of which each is written to memory first. */
+struct writing {
+	const struct grid *grid;
+	const struct fit_column *column;
+	struct part {
+		char *text; /* NULL: not written */
+		size_t bytes;
+	} * part;
+	size_t parts;
+	_Atomic size_t next;
+};
+
+static void put_part(const struct writing *writing, size_t part, FILE *out)
+{
+	const struct grid *grid = writing->grid;
+	const struct grid_cell *row = grid->cell + part * PART_ROWS * grid->columns;
+	const struct grid_cell *end = row + PART_ROWS * grid->columns;
+	struct cell_line line = { .out = out };
+
+	for (; row < end && row < grid->cell + grid->cells; row += grid->columns)
+		put_row(grid, &line, row, writing->column);
+}
+
+static void write_parts(void *user, unsigned worker)
+{
+	struct writing *writing = user;
+	size_t i;
+
+	(void)worker;
+	while ((i = atomic_fetch_add(&writing->next, 1)) < writing->parts) {
+		struct part *part = &writing->part[i];
+		FILE *out = open_memstream(&part->text, &part->bytes);
+
+		if (!out)
+			continue;
+		put_part(writing, i, out);
+		if (fclose(out)) {
+			free(part->text);
+			part->text = NULL;
+		}
+	}
+}
+
+static void put_rows(const struct grid *grid, const struct fit_column *column, FILE *out)
+{
+	size_t rows = grid->columns ? grid->cells / grid->columns : 0;
+	struct writing writing = { .grid = grid,
+				   .column = column,
+				   .parts = (rows + PART_ROWS - 1) / PART_ROWS };
+
+	if (grid->jobs > 1 && writing.parts > 2)
+		writing.part = calloc(writing.parts, sizeof(*writing.part));
+	if (writing.part)
+		pfw_pool_each(grid->jobs, write_parts, &writing);
+	for (size_t i = 0; i < writing.parts; i++) {
+		if (writing.part && writing.part[i].text) {
+			fwrite(writing.part[i].text, 1, writing.part[i].bytes, out);
+			free(writing.part[i].text);
+		} else {
+			put_part(&writing, i, out);
+		}
+	}
+	free(writing.part);
+}
+
 static void print_text(struct grid *grid, FILE *out)
 {
 	struct cell_line line = { .out = out };
@@ -349,8 +427,7 @@ static void print_text(struct grid *grid, FILE *out)
 		return;
 	fit(column, grid->columns, GAP, grid->width);
 	put_titles(grid, &line, column);
-	for (size_t i = 0; i < grid->cells; i += grid->columns)
-		put_row(grid, &line, &grid->cell[i], column);
+	put_rows(grid, column, out);
 	fit_say(out, column, grid->columns);
 	free(column);
 }

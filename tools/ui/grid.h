@@ -61,6 +61,7 @@ struct grid {
 	const char *kind; /* the key of `section`; NULL: "section" */
 	const char *none; /* for people in a cell without a value; NULL: nothing */
 	size_t width;	  /* of the terminal; 0: no limit */
+	unsigned jobs;	  /* threads that write many rows for people; 0: the caller alone */
 	/* Titles that a narrow terminal loses, the first of them first; two at once: "Calls A|Calls B". */
 	const char *const *few;
 	struct grid_cell *cell; /* row by row */
@@ -71,8 +72,14 @@ struct grid {
 	struct grid_cell nowhere; /* which is then this one */
 };
 
-/* Make room for so many rows, if there is memory. */
-void grid_reserve(struct grid *grid, size_t rows);
+/* A cell of a whole number, or none where it is not known. */
+static inline struct grid_cell grid_cell(enum grid_kind kind, bool known, int64_t number)
+{
+	return (struct grid_cell){ .kind = known ? kind : GRID_NONE, .whole = number };
+}
+
+/* Add so many rows, whose cells the caller fills, in any threads.  NULL: no memory; the grid has failed. */
+struct grid_cell *grid_extend(struct grid *grid, size_t rows);
 
 /* Add the next cell; a row has `columns` cells.  Texts are copied; NULL is GRID_NONE.
  * Thread: one at a time for one grid, as all here. */
