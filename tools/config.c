@@ -175,10 +175,18 @@ static bool is_word_byte(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Escape plain text for reStructuredText; `code` gets double backquotes. */
-static void print_rst(const char *text)
+#define RST_INDENT "       " /* of a cell */
+#define RST_WIDTH 114
+
+/* Escape plain text for reStructuredText, in lines of that width; `code` gets double backquotes. */
+static void print_rst(const char *text, size_t column)
 {
-	for (; *text != '\0'; text++) {
+	for (; *text != '\0'; text++, column++) {
+		if (*text == ' ' && column + strcspn(text + 1, " ") > RST_WIDTH) {
+			fputs("\n" RST_INDENT, stdout);
+			column = sizeof(RST_INDENT) - 2;
+			continue;
+		}
 		if (*text == '`')
 			putchar('`');
 		else if (strchr("*|\\", *text) || (*text == '_' && !is_word_byte(text[1])))
@@ -193,11 +201,11 @@ static void print_rst_row(const struct pfw_config_row *row)
 	bool unset = strcmp(row->fallback, "unset") == 0;
 
 	printf("   * - ``%s``\n     - ", row->name);
-	print_rst(row->accepts);
+	print_rst(row->accepts, sizeof(RST_INDENT));
 	printf(unset ? "     - %s\n     - " : "     - ``%s``\n     - ", row->fallback);
 	if (row->state == PFW_CONFIG_IGNORED)
 		fputs("*Ignored:* ", stdout);
-	print_rst(row->meaning);
+	print_rst(row->meaning, sizeof(RST_INDENT "*Ignored:*"));
 }
 
 static int print_rst_table(void)

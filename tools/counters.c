@@ -314,8 +314,8 @@ const struct cli_command cli_counters = {
 	.summary = "Show memory, CPU, I/O and GPUs as sampled by PFW_COUNTERS",
 	.options = counters_options,
 	.details = SURVEY_PATHS
-	"A row for each counter of each process: PFW_COUNTERS=500ms records those of\n"
+	"Each counter of each process has a row.  PFW_COUNTERS=500ms records counters of\n"
 	"the process and its GPUs (docs/gpu.rst), pfw_counter() the program's own.\n"
-	"Total is shown for counters whose samples say what was added since the last one.\n",
+	"Total is the sum of samples that count what was added since the last sample.\n",
 	.main = counters_main,
 };

@@ -160,12 +160,13 @@ static int ask(const struct cli_command *command, struct pfw_spool_header *heade
 		return CLI_OK;
 	if (error == -ETIMEDOUT)
 		cli_error(command->name,
-			  "%d: no answer within %s: it is stopped, or has been idle and will %s "
-			  "with its next event",
+			  "%d: no answer within %s: the process is stopped, or is idle and will %s "
+			  "at its next event",
 			  header->pid, dump ? "a minute" : "a second", verbs[verb].name);
 	else if (error == -ENODATA)
 		cli_error(command->name,
-			  "%d: nothing to dump: it has recorded no event, or runs without PFW_KEEP",
+			  "%d: nothing to dump: the process has recorded no event, or runs without "
+			  "PFW_KEEP",
 			  header->pid);
 	else
 		cli_error(command->name, "%d: cannot %s: %s", header->pid, verbs[verb].name,
@@ -179,7 +180,7 @@ static int find_verb(const struct cli_command *command, const char *word)
 	for (size_t i = 0; i < CLI_ARRAY_LEN(verbs); i++)
 		if (!strcmp(verbs[i].name, word))
 			return (int)i;
-	cli_error(command->name, "%s: it is start, stop, step, flush, dump or status",
+	cli_error(command->name, "%s is none of start, stop, step, flush, dump, status",
 		  cli_name(word));
 	return -1;
 }
@@ -195,8 +196,8 @@ static int steer(const struct cli_command *command, char **operand, int format, 
 	header = find(pid);
 	if (!header || (kill(pid, 0) < 0 && errno == ESRCH)) {
 		cli_error(command->name,
-			  "%d: no process of yours that is traced; its spool is looked for in "
-			  "PFW_SPOOL_DIR, /dev/shm, TMPDIR and /tmp",
+			  "%d: not a traced process of yours: its spool is not in PFW_SPOOL_DIR, "
+			  "/dev/shm, TMPDIR or /tmp",
 			  pid);
 		return CLI_PROBLEMS;
 	}

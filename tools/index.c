@@ -260,13 +260,13 @@ static void run(struct indexing *indexing)
 /* ---- the command ---- */
 
 static const struct cli_option options[] = {
-	{ "force", 0, NULL, "make it again even if it is up to date",
+	{ "force", 0, NULL, "make the index again even if it is up to date",
 	  CLI_INTO(struct indexing, force) },
 	{ "check", 0, NULL, "write nothing; check whether the index is up to date and correct",
 	  CLI_INTO(struct indexing, check) },
 	{ "partial", 0, NULL,
-	  "write one file that answers for all of PATH without them: table, overlap and patterns "
-	  "take it in their place; PATH may be partials, too",
+	  "write one file with the indexes of all PATHs: table, overlap, patterns, memory and "
+	  "compare read it in place of the traces; PATH may be a partial, too",
 	  CLI_INTO(struct indexing, partial) },
 	{ "output", 'o', "FILE", "--partial: the file, whose name ends in .partial",
 	  CLI_INTO(struct indexing, out) },
@@ -291,7 +291,7 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 		return status;
 	if (!indexing.partial && (indexing.out || indexing.as)) {
 		cli_error(command->name,
-			  "--output and --as are of --partial: an index stands beside its trace");
+			  "--output and --as need --partial: an index is written beside its trace");
 		return CLI_USAGE;
 	}
 	if (indexing.partial)
@@ -323,7 +323,7 @@ const struct cli_command cli_index = {
 	.main = index_main,
 	.details =
 		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or\n"
-		"the base name of a run; without one, the newest run here.  The index of FILE is\n"
+		"the base name of a run; none: the newest run here.  The index of FILE is\n"
 		"FILE.idx, a SQLite database (docs/index_format.rst), or in ~/.cache/pfw if its\n"
 		"directory is not writable.  If FILE has grown, its index is extended.  If FILE\n"
 		"has changed otherwise, or an index does not agree with FILE, the index is made\n"

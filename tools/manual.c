@@ -8,12 +8,12 @@
 
 static const char about[] = "Record what a program does with its time, and analyse the records.";
 static const char more[] =
-	"`pfw COMMAND --help` says more; `pfw help --format man COMMAND` prints its\n"
-	"manual page.\n"
+	"`pfw COMMAND --help` describes a command; `pfw help --format man COMMAND` prints\n"
+	"its manual page.\n"
 	"The Python package adds `pfw sql`, `pfw view` and `pfw compat`.\n"
 	"Begin with `pfw run PROGRAM`.\n"
-	"exit status: 0 ok, 1 problems found, 2 usage or input error; `run` passes its\n"
-	"program's\n";
+	"exit status: 0 ok, 1 problems found, 2 usage or input error; of `run`, that of\n"
+	"the program\n";
 
 void manual_print(FILE *out)
 {

@@ -139,8 +139,8 @@ static int run_self(struct making *making, char **word)
 
 	if (error) {
 		say(making, word[1],
-		    error == E2BIG ? "too many files for one command: make several partials, and "
-				     "one of these"
+		    error == E2BIG ? "too many files for one command: make several partials, then "
+				     "one partial of these"
 				   : strerror(error));
 		return CLI_USAGE;
 	}
@@ -368,7 +368,7 @@ static int write_partial(struct making *making)
 
 	if (error) {
 		say(making, making->options->out,
-		    error == -EEXIST ? "there is such a file, which is no partial: it stays"
+		    error == -EEXIST ? "the file exists and is not a partial: not replaced"
 				     : strerror(-error));
 		return error;
 	}
@@ -390,12 +390,11 @@ static bool check_options(const struct partial_options *options)
 	if (!options->out)
 		cli_error(
 			options->command->name,
-			"--partial writes one file for all traces: say with -o FILE" PFW_PARTIAL_SUFFIX
-			" where");
+			"--partial writes one file for all traces: give -o FILE" PFW_PARTIAL_SUFFIX);
 	else if (!pfw_partial_is_name(options->out))
 		cli_error(options->command->name,
 			  "-o %s: the name of a partial ends in " PFW_PARTIAL_SUFFIX
-			  ", by which other commands know it",
+			  ", by which other commands recognise it",
 			  cli_name(options->out));
 	return options->out && pfw_partial_is_name(options->out);
 }

@@ -61,8 +61,8 @@ static int unknown(const char *word)
 			  nearest);
 	else
 		cli_error(NULL,
-			  "there is no command %s, and no pfw-%s on the PATH; `pfw --help` "
-			  "lists what there is",
+			  "there is no command %s, and no pfw-%s on the PATH; `pfw --help` lists "
+			  "the commands",
 			  cli_name(word), cli_name(word));
 	return CLI_USAGE;
 }

@@ -177,13 +177,15 @@ static void judge_trace(struct repair *repair, const char *path)
 			printf("%s: empty, removed: its process ended before it wrote anything\n",
 			       cli_name(path));
 	} else if (!trace.ours) {
-		say(repair, CLI_USAGE, path, "no trace of ours (its first line is no `process`)");
+		say(repair, CLI_USAGE, path,
+		    "not a trace of pfw (its first line is not `process`)");
 	} else if (!trace.ended && refuse_unreadable(repair, &trace)) {
 		return; /* already reported */
 	} else if (!trace.ended) {
 		say(repair, CLI_PROBLEMS, path,
 		    "not finished, and there is no spool of its process %" PRIu64
-		    " here: it lived on %s, or its spool was removed; what the file holds is good",
+		    " here: the process ran on %s, or its spool was removed; the file is valid as "
+		    "far as it goes",
 		    trace.pid, trace.host[0] ? trace.host : "another host");
 	} else if (repair->few) {
 		repair->finished++;
@@ -268,7 +270,7 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 		adopt_dirs_find(&dirs, NULL);
 		pfw_recover_find(dirs.dir, NULL, NULL, adopt, &repair);
 		if (!repair.found && !repair.quiet)
-			puts("no process of yours has left anything to recover");
+			puts("no spool of yours is left to recover");
 	}
 	pfw_paths_free(&repair.spools);
 	free(repair.trace);

@@ -72,10 +72,10 @@ static void print_picture(const struct pfw_schedule *schedule, uint64_t steps)
 		cycles++;
 		last = step;
 	}
-	puts(". NONE   w WARMUP   # RECORD   S RECORD_AND_SAVE: the cycle is written behind it");
+	puts(". NONE   w WARMUP   # RECORD   S RECORD_AND_SAVE: the cycle is written after it");
 	if (cycles)
 		fit_words(stdout, 0, 0,
-			  "%s cycle%s in %s steps; on_trace_ready is called in pfw_step() behind "
+			  "%s cycle%s in %s steps; on_trace_ready is called in pfw_step() after "
 			  "each S, last as step %" PRIu64 " begins",
 			  cli_count(cycles), cli_plural(cycles), cli_count(steps), last + 1);
 	else
@@ -128,7 +128,9 @@ static bool read_plan(const struct cli_args *args, const char *text, struct pfw_
 
 	if (args->operands > 1 || memcmp(&plan->steps, &none, sizeof(none)) != 0) {
 		cli_error(args->command->name,
-			  "%s: one schedule at a time, by options or as one word", cli_name(text));
+			  "%s: give one schedule, either by options or as one "
+			  "word",
+			  cli_name(text));
 		return false;
 	}
 	if (pfw_plan_parse(plan, text))

@@ -510,7 +510,7 @@ static int open_traces(struct stream *stream)
 
 		if (twice->partly)
 			pfw_read_add_problem(read, 0,
-					     "%s: has processes that %s has, too: they count twice",
+					     "%s: shares processes with %s: they count twice",
 					     twice->left_out, twice->used);
 	}
 	if (!error)

@@ -535,7 +535,7 @@ def contained(running, tmp_path):
 @containers
 def test_a_container_without_pfw(contained, tmp_path):
     root, one = contained
-    assert "install pfw in there" in refused(one, one.pid, "--children")
+    assert "install pfw there" in refused(one, one.pid, "--children")
     for name in "t", "u":
         said = one.attach("-o", f"/work/{name}").stdout
         assert f"recording into /proc/{one.pid}/root/work/{name}.pfw" in said

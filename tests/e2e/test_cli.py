@@ -121,11 +121,11 @@ def test_commands_of_the_python_package_say_how_to_get_them():
     (["run", "-o", "x/", "true"], 125, "-o wants a base name"),
     (["run", "-o", ".", "true"], 125, "-o wants a base name"),
     (["run", "-o", "x/..", "true"], 125, "-o wants a base name"),
-    (["run", "--compat", "other", "true"], 125, "there is one for dftracer"),
+    (["run", "--compat", "other", "true"], 125, "replaces only dftracer"),
     (["run", "--schedule", "wait=1", "true"], 125, "wants active=N"),
     (["schedule", "wait=1"], 2, "wants active=N"),
-    (["schedule", "--active=1", "range"], 2, "one schedule at a time"),
-    (["schedule", "range", "range"], 2, "one schedule at a time"),
+    (["schedule", "--active=1", "range"], 2, "give one schedule"),
+    (["schedule", "range", "range"], 2, "give one schedule"),
 ])
 def test_usage_errors(words, status, message):
     done = pfw(*words)
@@ -664,7 +664,7 @@ def test_repair_without_a_spool(tmp_path):
     assert pfw("repair", "none", cwd=tmp_path).returncode == 2
     (tmp_path / "cut.pfw").write_text(process_line())
     done = pfw("repair", "cut.pfw", cwd=tmp_path)
-    assert done.returncode == 1 and "it lived on elsewhere" in done.stderr
+    assert done.returncode == 1 and "the process ran on elsewhere" in done.stderr
     (tmp_path / "other.pfw").write_text("{}\n")
     assert pfw("repair", "other.pfw", cwd=tmp_path).returncode == 2
     (tmp_path / "pfw-0-1-1.spool").write_text("no spool" * 2000)
@@ -729,12 +729,12 @@ def test_a_good_trace(tmp_path):
     (GOOD.replace('"ts":', '"ts":1' + "0" * 400, 1), "1", "`ts`: a value of the wrong"),
     (GOOD.replace('"pid":7', '"pid":7.5', 1), "1", "`pid`: a value of the wrong type"),
     (GOOD.replace('"ph":"X"', '"ph":"Q"', 1), "2", "`ph` is none of"),
-    (GOOD.replace('"ph":"X"', '"ph":"i"', 1), "2", "`dur` in a line that is no span"),
+    (GOOD.replace('"ph":"X"', '"ph":"i"', 1), "2", "`dur` in a line that is not a span"),
     (GOOD.replace('"pid":7', '"pid":7,"pid":8', 1), "1", "`pid` more than once"),
     (GOOD.replace('"format":1', '"format":2'), "1", "format 2 and this pfw knows 1"),
     (GOOD.replace('"ret":1', '"ret":NaN', 1), "2", "not a JSON value"),
     (GOOD.replace('"/f"', '"\\ud800"', 1), "2", "half of a surrogate pair"),
-    (GOOD.replace("}\n", "},\n", 1), "1", "a comma behind the object"),
+    (GOOD.replace("}\n", "},\n", 1), "1", "a comma after the object"),
     (GOOD.replace("\n", "\n\n", 1), "2", "an empty line"),
     (GOOD.replace("\n", "\n[\n", 1), "2", "not JSON Lines"),
     (GOOD.replace('"/f"', "[" * 100000 + "]" * 100000, 1), "2", "nested more than"),
@@ -999,7 +999,7 @@ def test_b25_doctor_warns_of_stacks_in_many_steps(tmp_path):
     assert "stacks" not in few and "steps 3 to 12 " in few["schedule"] and "warmup=1" in few["warm-up"]
     assert "stacks" not in doctor(tmp_path) and "schedule" not in doctor(tmp_path)
     bad = doctor(tmp_path, status=1, PFW_SCHEDULE="active=many")
-    assert bad["schedule"].startswith("WRONG PFW_SCHEDULE=active=many is no schedule")
+    assert bad["schedule"].startswith("WRONG PFW_SCHEDULE=active=many is not a schedule")
 
 
 def test_d26_doctor_says_why_nothing_is_collected(tmp_path):

@@ -406,7 +406,7 @@ def test_no_such_format(tmp_path):
     trace = work().write(tmp_path / "t.pfw")
     assert "chrome" in export(trace, "--format", "x", status=2).stderr
     if not shutil.which("pfw-parquet") and not (BUILD / "bin/pfw-parquet").exists():
-        assert "is of the Python package" in export(trace, "--format", "parquet", "-o", "x", status=2).stderr
+        assert "needs the Python package" in export(trace, "--format", "parquet", "-o", "x", status=2).stderr
 
 
 def test_members_that_a_line_lacks_stay_missing(tmp_path):

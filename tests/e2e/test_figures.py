@@ -91,7 +91,7 @@ def test_a_rank_that_is_said_late_counts_everywhere(tmp_path):
         assert line["pid"] == 11 and line.get("rank", 1) == 1
         assert run([PFW, "query", "--fields", "rank,pid", top]).stdout == "rank\tpid\n0\t10\n1\t11\n"
     result = run([PFW, "compact", "-q", "--split-by", "none", tmp_path / "raw"], status=2)
-    assert "only the name has it" in result.stderr
+    assert "only the file's name has the rank" in result.stderr
 
 
 def made_of_steps(top, chance):
@@ -328,8 +328,8 @@ def test_columns_of_a_table_that_were_not_recorded(tmp_path):
         text = run([PFW, "table", "--columns", columns, top]).stdout
         assert text.splitlines()[5].split() == ["aten::mm", "-", "-", "-", "-", "1"], form
         assert "\n- CUDA total: no kernel was recorded (PFW_CUPTI" in text, form
-        assert "\n- CPU Mem: no operator says its memory (profile_memory=True" in text, form
-        assert "\n- Total FLOPs, Self FLOPS: no operator says its FLOPs (with_flops=True" in text, form
+        assert "\n- CPU Mem: no operator reports its memory (profile_memory=True" in text, form
+        assert "\n- Total FLOPs, Self FLOPS: no operator reports its FLOPs (with_flops=True" in text, form
         assert "was recorded" not in run([PFW, "table", top]).stdout, form
     write(tmp_path, gpu)
     row, = objects("table", "--columns", columns, "--name", "aten::mm", tmp_path / "t.pfw")
@@ -344,10 +344,10 @@ def test_totals_that_no_allocator_reported(tmp_path):
         trace.write(top / "t.pfw")
     for form, top in forms(tmp_path, write):
         text = run([PFW, "memory", top]).stdout
-        assert "\n- Peak as told, Reserved: no allocation says" in text and "profile_memory=True" in text, form
+        assert "\n- Peak as told, Reserved: no allocation reports" in text and "profile_memory=True" in text, form
         assert text.splitlines()[1].split()[9:14] == ["64", "B", "-", "-", "64"], form
     write(tmp_path, total_allocated=0, total_reserved=0)
-    assert "no allocation says" not in run([PFW, "memory", tmp_path / "t.pfw"]).stdout
+    assert "no allocation reports" not in run([PFW, "memory", tmp_path / "t.pfw"]).stdout
 
 
 def test_a_side_that_did_not_record(tmp_path):

@@ -476,7 +476,7 @@ def test_validate_looks_at_every_row(trace):
         database.close()
         done = pfw("validate", trace, status=1)
         assert f"its index is wrong ({why}" in done.stdout
-        assert "`pfw index` makes it anew" in done.stdout
+        assert "`pfw index` makes it again" in done.stdout
     assert state(trace) == "built"
     assert pfw("validate", trace, status=1).stdout == before
     index_of(trace).write_text("rubbish")
@@ -562,7 +562,7 @@ def test_many_stale_indexes_are_one_warning(tmp_path):
     for command in ("query --count", "table --fname x", "overlap"):
         done = pfw(*command.split(), "--since", "0", tmp_path)
         assert done.stderr.replace(str(tmp_path), "").count(".idx") == 1, done.stderr
-        assert done.stderr.startswith(f"pfw {command.split()[0]}: 3 indexes are passed over, the "
+        assert done.stderr.startswith(f"pfw {command.split()[0]}: 3 indexes are not used, the "
                                       f"first {traces[0]}.idx: "), done.stderr
     assert pfw("query", "-q", "--count", "--name", "a", tmp_path).stderr == ""
 

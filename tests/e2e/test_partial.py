@@ -164,7 +164,7 @@ def test_what_is_in_no_partial_is_said(tmp_path, words, what):
     out = reduce(tmp_path / "a.partial", tmp_path / "made")
     done = run([PFW, *words, out], status=None)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"a.partial: {what}" in done.stderr and "it needs the trace" in done.stderr
+    assert f"a.partial: {what}" in done.stderr and "read the trace itself" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -236,15 +236,15 @@ def test_other_commands_need_the_traces(tmp_path, words):
 
 def test_options_are_checked(tmp_path):
     many_ranks(tmp_path / "made", 5, 1)
-    for words, said in ((["--partial", tmp_path / "made"], "say with -o FILE.partial where"),
-                        (["-o", "x.partial", tmp_path / "made"], "are of --partial"),
+    for words, said in ((["--partial", tmp_path / "made"], "give -o FILE.partial"),
+                        (["-o", "x.partial", tmp_path / "made"], "need --partial"),
                         (["--partial", "-o", "x.idx", tmp_path / "made"], "ends in .partial")):
         done = run([PFW, "index", *words], status=None)
         assert done.returncode == 2 and said in done.stderr
     (tmp_path / "mine.partial").write_text("mine")
     done = run([PFW, "index", "--partial", "-o", tmp_path / "mine.partial", tmp_path / "made"],
                status=None)
-    assert done.returncode == 2 and "which is no partial: it stays" in done.stderr
+    assert done.returncode == 2 and "not a partial: not replaced" in done.stderr
     assert (tmp_path / "mine.partial").read_text() == "mine"
 
 
@@ -359,7 +359,7 @@ def test_what_the_indexes_of_traces_cannot_answer(tmp_path):
         done = run([PFW, *words, out], status=None)
         assert done.returncode == 2 and not done.stdout, done
         assert f"{name}.partial: " in done.stderr and said in done.stderr
-        assert "it needs the trace" in done.stderr
+        assert "read the trace itself" in done.stderr
     assert (0, run([PFW, "table", tmp_path / "r.partial"]).stdout) == expected["table"]
     assert run([PFW, "table", "--plain", tmp_path / "n.partial"]).stdout == \
         run([PFW, "table", "--plain", tmp_path / "nested"]).stdout

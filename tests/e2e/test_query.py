@@ -739,7 +739,7 @@ def test_damage_is_told_with_its_place(traces, tmp_path):
     (["--format", "xml"], "none of ndjson, tsv, csv"),
     (["--fields", "ts,nonsense"], "no field nonsense"),
     (["--fields", "ts,ts"], "a second time"),
-    (["--fields", ""], "a field is wanted"),
+    (["--fields", ""], "a field is expected"),
     (["--follow", "--count"], "no --count"),
     (["-j", "0"], "takes a whole number from 1 on"),
     (["no such file"], "there is no such file"),

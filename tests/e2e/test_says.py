@@ -62,7 +62,7 @@ def test_no_steps_says_how_to_get_them(tmp_path):
 
 
 @pytest.mark.parametrize("options, why", [
-    (["--steps", "20-30", "--step", "step"], "reached no step that is to be recorded"),
+    (["--steps", "20-30", "--step", "step"], "reached none of the steps to record"),
     (["--schedule", "delay=1h,duration=1s"], "ended before PFW_SCHEDULE=delay=1h,duration=1s began"),
 ])
 def test_nothing_recorded_names_the_true_cause(tmp_path, options, why):

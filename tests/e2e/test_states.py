@@ -338,7 +338,7 @@ def test_files_that_share_only_some_processes(tmp_path):
     both = [tmp_path / "a.out", tmp_path / "b.out"]
     for words in (["table"], ["query", "-q", "--count"]):
         result = run([PFW, *words, *both], status=None)
-        assert re.search(r"b\.out/\S+: has processes that \S+/a\.out/\S+ has, too: they count twice", result.stderr)
+        assert re.search(r"b\.out/\S+: shares processes with \S+/a\.out/\S+: they count twice", result.stderr)
     for words in ([], ["-q"]):
         result = run([PFW, "validate", *words, *both], status=1)
         assert result.stdout.count("they count twice") == 1 and result.stderr == "", result

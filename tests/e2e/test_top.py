@@ -291,7 +291,7 @@ def test_messages(tmp_path):
         program.ask("10")
         program.end()
     status, text = says(tmp_path / "t.pfw")
-    assert status == 1 and "no process writes it now" in text and "pfw table" in text
+    assert status == 1 and "no process is writing this trace" in text and "pfw table" in text
     status, text = says("no-such-run")
     assert status == 1 and "no-such-run" in text
     for interval in ("0", "nan", "x", "-1", "1e9"):

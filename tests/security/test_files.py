@@ -65,7 +65,7 @@ def test_a_link_is_read_but_stays(tmp_path):
 def test_what_has_no_event_is_no_trace(tmp_path, text):
     (tmp_path / "notes.pfw").write_text(text)
     done = pfw("compact", tmp_path / "notes.pfw", status=2)
-    assert "no trace" in done.stderr and content(tmp_path) == {"notes.pfw": text.encode()}
+    assert "not a trace" in done.stderr and content(tmp_path) == {"notes.pfw": text.encode()}
     make_trace(tmp_path / "t.pfw")
     pfw("compact", tmp_path, status=1)
     assert sorted(content(tmp_path)) == ["notes.pfw", "t.manifest.json", "t.pfw.gz", "t.pfw.gz.idx"]
@@ -87,7 +87,7 @@ def test_all_or_nothing_in_a_sticky_directory(place):
         make_trace(shared / f"t-rank000{rank}.pfw", user, pid=500 + rank, rank=rank)
     before = content(shared)
     for _ in range(2):
-        assert "another user's" in pfw("compact", shared, user=ALICE, status=2).stderr
+        assert "another user" in pfw("compact", shared, user=ALICE, status=2).stderr
         assert content(shared) == before
     pfw("compact", shared)  # root may
 
@@ -272,7 +272,7 @@ def test_root_adopts_without_its_groups(place):
 @needs_root
 def test_root_makes_a_trace_only_where_it_was_told(place):
     with Spool(place, 0, place / "t.pfw", rings=1, capacity=64, chunks=templates(place)) as spool:
-        assert "as root" in pfw("repair", spool, status=2).stderr and not (place / "t.pfw").exists()
+        assert "root writes no file" in pfw("repair", spool, status=2).stderr and not (place / "t.pfw").exists()
         pfw("repair", place)
         assert (place / "t.pfw").exists()
 

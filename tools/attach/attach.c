@@ -101,9 +101,9 @@ static const struct cli_option attach_options[] = {
 	{ "for", 0, "TIME", "record for that long, then detach; Ctrl-C ends it earlier",
 	  .id = 256 },
 	{ "all", 0, NULL, "trace I/O on every file", CLI_INTO(struct wish, all) },
-	{ "children", 0, NULL, "also record the processes that it starts from now on",
+	{ "children", 0, NULL, "also record the processes that PID starts from now on",
 	  CLI_INTO(struct wish, children) },
-	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still",
+	{ "verbose", 'v', NULL, "print for how long a thread of the process was stopped",
 	  CLI_INTO(struct wish, verbose) },
 	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct wish, quiet) },
 	{ 0 },
@@ -111,7 +111,7 @@ static const struct cli_option attach_options[] = {
 
 static const struct cli_option detach_options[] = {
 	{ "verbose", 'v', NULL,
-	  "say for how long a thread of the process stood still, and what stays in it",
+	  "print for how long a thread was stopped, and what stays in the process",
 	  CLI_INTO(struct wish, verbose) },
 	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct wish, quiet) },
 	{ 0 },
@@ -281,10 +281,10 @@ static int place_recorder(const struct wish *wish, struct tracee *tracee,
 
 	snprintf(block->library, sizeof(block->library), "%s", loaded ? RECORDER : recorder);
 	if (wish->children && tracee->apart)
-		return tracee_refuse(tracee,
-				     "--children: it does not see the files of this host (a "
-				     "container, a chroot): install pfw in there, and run "
-				     "this command there");
+		return tracee_refuse(
+			tracee,
+			"--children: the process does not see the files of this host "
+			"(a container, a chroot): install pfw there, and run this command there");
 	if (!loaded && block->wish == PFW_ATTACH_END) {
 		inject_clear(tracee);
 		return tracee_refuse(tracee, "it is not recorded");
@@ -507,7 +507,7 @@ const struct cli_command cli_attach = {
 	.operands = "PID",
 	.summary = "Record a process that is running already",
 	.details = "The recorder is loaded into the process, which goes on meanwhile.\n"
-		   "Other variables of pfw (PFW_CALLS and so on) are taken from here.\n"
+		   "The variables of pfw (PFW_CALLS and so on) are those of this command.\n"
 		   "See also: pfw detach, pfw ctl, pfw top.\n",
 	.options = attach_options,
 	.main = attach_main,
@@ -517,8 +517,8 @@ const struct cli_command cli_detach = {
 	.name = "detach",
 	.operands = "PID",
 	.summary = "End the recording that `pfw attach` began",
-	.details = "The trace is complete then, and the recorder is unloaded, or a line says\n"
-		   "why it stays loaded, unused.\n",
+	.details = "Afterwards the trace is complete, and the recorder is unloaded.  If the\n"
+		   "recorder has to stay loaded, unused, a line says why.\n",
 	.options = detach_options,
 	.main = attach_main,
 };

@@ -31,7 +31,7 @@
 #define REFUSED_NS 1000000000ull /* for how long ptrace() may refuse each thread */
 #define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
 #define BEGIN_NS 1000000000ull	 /* for our thread to begin */
-#define GONE "it has ended, or begun another program (exec): look whether it is still there"
+#define GONE "the process has ended, or begun another program (exec)"
 #define LEAVE_NS 3000000000ull /* for our thread to end */
 
 /* ---- the code ---- */

@@ -234,8 +234,8 @@ static int check_split(struct compact *compact, size_t first, size_t end)
 		if (!group->pid || lines == group->split_lines)
 			continue;
 		compact_say(compact, CLI_USAGE, group->file[0]->path,
-			    "%" PRIu64 " lines are of processes without a `process` line at its "
-			    "begin: it cannot be taken apart",
+			    "%" PRIu64 " lines are of processes without a `process` line at the "
+			    "begin of the file: it cannot be split",
 			    group->split_lines - lines);
 		return -EBADMSG;
 	}
@@ -253,8 +253,8 @@ static int check_ranks(struct compact *compact, const struct pfw_manifest *manif
 		return mixed;
 	compact_say(compact, CLI_USAGE, group->name,
 		    "two hosts have a process %" PRIu64
-		    ", of different ranks: in one file nobody could "
-		    "tell their lines apart; leave a file for each rank",
+		    ", of different ranks: their lines could not be distinguished in one file; "
+		    "write one file per rank",
 		    pid);
 	return -EBADMSG;
 }
@@ -481,8 +481,8 @@ static bool resolve_times(struct compact *compact)
 
 	/* The originals hold more than the result: they stay, and it needs another place. */
 	if (select_args_any(&compact->select) && !compact->out) {
-		cli_error(compact->command->name, "--since and --until leave the originals as they "
-						  "are: say with -o DIR where the part is to go");
+		cli_error(compact->command->name, "--since and --until keep the originals: give -o "
+						  "DIR for the part that is cut out");
 		compact->status = CLI_USAGE;
 		return false;
 	}

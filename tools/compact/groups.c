@@ -395,8 +395,9 @@ static bool check_ranks_named(struct compact *compact, const struct member *memb
 			continue;
 		compact_say(
 			compact, CLI_USAGE, member[i].file->path,
-			"the program said its rank after it had begun, and only the name has it: a file "
-			"of all ranks (--split-by none) would lose it; leave a file for each rank");
+			"the program set its rank late, so that only the file's name has the rank, "
+			"and a file of all ranks (--split-by none) would lose it; write one file "
+			"per rank");
 		return false;
 	}
 	return true;

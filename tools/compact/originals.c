@@ -55,10 +55,10 @@ static const char *why_not(const struct compact *compact, const struct pfw_trace
 	struct stat st;
 
 	if (compact_removes(compact) && lstat(file->path, &st) == 0 && S_ISLNK(st.st_mode))
-		return "a symbolic link, and nothing is removed through one: left alone; name the "
-		       "file that it leads to, or --keep";
+		return "a symbolic link: compact removes nothing through a link; name the file "
+		       "that it leads to, or give --keep";
 	if (!file->head.ours && !has_event(file->path))
-		return "no trace, since none of its lines is an event: left alone";
+		return "not a trace, since none of its lines is an event: left alone";
 	return NULL;
 }
 
@@ -93,7 +93,7 @@ static const char *why_stays(const char *directory, const char *path)
 	if (!geteuid() || stat(directory, &in) < 0 || lstat(path, &st) < 0 ||
 	    !(in.st_mode & S_ISVTX) || in.st_uid == geteuid() || st.st_uid == geteuid())
 		return NULL;
-	return "it is another user's, in a directory where each removes his own only";
+	return "it belongs to another user, in a sticky directory";
 }
 
 bool compact_check_originals(struct compact *compact)

@@ -107,7 +107,7 @@ static bool say_unfinished(struct compact *compact, const struct pfw_trace_file 
 	if (!pfw_claim_read(&claim, file->path) && *claim.spool && access(claim.spool, F_OK) == 0) {
 		compact_say(compact, compact->force ? CLI_PROBLEMS : CLI_USAGE, file->path,
 			    "not finished: process %" PRIu64 " was killed, and its spool %s has "
-			    "not been taken: `pfw repair` it%s",
+			    "not been recovered: run `pfw repair`%s",
 			    trace.pid, cli_name(claim.spool),
 			    compact->force ? "" : ", or --force to do without it");
 		return compact->force;

@@ -288,8 +288,8 @@ static int say_unchanged(const struct compact_writing *writing, int error)
 	if (error && error != -EINTR)
 		compact_say(writing->compact, CLI_USAGE, writing->group->name,
 			    "%s; nothing was changed",
-			    error == -EBADMSG ? "what was read back is not what was to be written: "
-						"a faulty disk or memory"
+			    error == -EBADMSG ? "reading back gave other data than was written: "
+						"the disk or memory is faulty"
 					      : strerror(-error));
 	return error;
 }
@@ -321,14 +321,12 @@ static void judge(struct compact *compact, struct compact_group *group)
 {
 	if (group->sum.problems)
 		compact_say(compact, CLI_PROBLEMS, group->name,
-			    "%" PRIu64 " line%s kept that every reader will find fault with: `pfw "
-			    "validate` says with what",
+			    "%" PRIu64 " line%s kept that are invalid: `pfw validate` says why",
 			    group->sum.problems, cli_plural(group->sum.problems));
 	if (group->damaged && group->replaces) {
 		compact_say(
 			compact, CLI_PROBLEMS, group->name,
-			"left as it is, since not all of it can be read; -o DIR writes what can "
-			"be");
+			"left unchanged, since part of it cannot be read; -o DIR writes the rest");
 		group->dropped = true;
 	} else if (group->damaged && compact_removes(compact)) {
 		compact_say(compact, CLI_PROBLEMS, group->name,

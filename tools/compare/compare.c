@@ -264,7 +264,7 @@ static int judge(struct compare *compare)
 		failed += compare_fails(compare, &compare->row[i]);
 	if (failed && !compare->survey.quiet)
 		cli_error(compare->survey.command->name,
-			  "%d row%s slower by more than %g %%, which is no chance", failed,
+			  "%d row%s significantly slower by more than %g %%", failed,
 			  failed == 1 ? " is" : "s are", 100 * compare->fail_above);
 	return failed ? cli_finish(stdout, compare->survey.command, CLI_PROBLEMS)
 		      : survey_end(&compare->survey, 0);
@@ -350,9 +350,9 @@ const struct cli_command cli_compare = {
 	.details =
 		"A and B: traces, directories, globs or base names; several with `--` between\n"
 		"the sides, or with commas.  The first line of a trace names its run.  If a side\n"
-		"has several runs, each is one value, and the variation between runs is known.\n"
-		"With one run a side it is not known: it is estimated from how calls vary within\n"
-		"each run, and a change that all rows share is taken for a slow machine.\n"
+		"has several runs, each run is one value, and the variation between runs is\n"
+		"known.  With one run per side, this variation is estimated from how calls vary\n"
+		"within each run, and a change that all rows share is taken for a slow machine.\n"
 		"docs/analysis.rst has the method.  Rows are sorted by their share of the\n"
 		"difference of the totals.  Traces of 1,000,000 events (PFW_INDEX_EVENTS) get an\n"
 		"index, from which the next answer comes at once.\n"

@@ -285,7 +285,8 @@ static void print_summary(const struct compare *compare, FILE *out)
 			  percent(compare->together),
 			  compare->several
 				  ? ""
-				  : ", which one run a side cannot tell from a slow machine");
+				  : ", which one run per side cannot distinguish from a slow "
+				    "machine");
 	}
 }
 

@@ -57,7 +57,7 @@ static void check_preload(struct doctor *doctor)
 		doctor_say(doctor, DOCTOR_FINE, "recorder", "%s", cli_name(recorder));
 	else
 		doctor_say(doctor, DOCTOR_WRONG, "recorder",
-			   "%s is not there: install libpfw.so.1 beside libpfw_preload.so",
+			   "%s is missing: install libpfw.so.1 beside libpfw_preload.so",
 			   cli_name(recorder));
 }
 
@@ -223,7 +223,7 @@ static void check_privileges(struct doctor *doctor)
 	if (restricted && geteuid() != 0)
 		doctor_say(
 			doctor, DOCTOR_WORSE, "gpu rights",
-			"the driver keeps profiling to administrators; where kernels are missing: "
+			"the driver allows only administrators to profile; if kernels are missing: "
 			"NVreg_RestrictProfilingToAdminUsers=0, or --cap-add=SYS_ADMIN");
 }
 
@@ -245,10 +245,10 @@ static void check_cupti(struct doctor *doctor, int version)
 	if (library)
 		doctor_say(doctor, DOCTOR_FINE, "cupti", "%s", cli_name(path));
 	else if (!chosen || !*chosen)
-		doctor_say(
-			doctor, DOCTOR_WORSE, "cupti",
-			"no libcupti where the dynamic linker looks: GPU work is recorded in programs that "
-			"bring one (PyTorch does), else: pip install nvidia-cuda-cupti, and PFW_CUPTI_LIB");
+		doctor_say(doctor, DOCTOR_WORSE, "cupti",
+			   "the dynamic linker finds no libcupti: GPU work is recorded only in "
+			   "programs that bring one (PyTorch does); for others: pip install "
+			   "nvidia-cuda-cupti, and set PFW_CUPTI_LIB");
 }
 
 static void check_gpu(struct doctor *doctor)
@@ -262,7 +262,7 @@ static void check_gpu(struct doctor *doctor)
 		if (ranges)
 			doctor_say(doctor, DOCTOR_WRONG, "schedule",
 				   "PFW_SCHEDULE=range records between cudaProfilerStart() and "
-				   "cudaProfilerStop(): without CUDA nothing");
+				   "cudaProfilerStop(): nothing without CUDA");
 		return;
 	}
 	if (ranges)
@@ -273,11 +273,10 @@ static void check_gpu(struct doctor *doctor)
 	check_cupti(doctor, version);
 	check_privileges(doctor);
 	if (injection && *injection && !strstr(injection, "libpfw"))
-		doctor_say(
-			doctor, DOCTOR_WORSE, "injection",
-			"CUDA_INJECTION64_PATH=%s is another tool's: kernels are recorded only where "
-			"PFW_CUPTI=1 or the program calls pfw_start()",
-			cli_name(injection));
+		doctor_say(doctor, DOCTOR_WORSE, "injection",
+			   "CUDA_INJECTION64_PATH=%s belongs to another tool: kernels are recorded "
+			   "only if PFW_CUPTI=1 is set or the program calls pfw_start()",
+			   cli_name(injection));
 }
 
 static void check_program(struct doctor *doctor, const char *program)

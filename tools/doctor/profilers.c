@@ -29,13 +29,13 @@ static void check_enabled(struct doctor *doctor)
 		doctor_say(doctor, DOCTOR_FINE, "recording", "DFTRACER_ENABLE is on");
 	else if (config.enable_set)
 		doctor_say(doctor, DOCTOR_WORSE, "recording",
-			   "DFTRACER_ENABLE=%s: nothing is recorded, not after pfw_start() either; "
-			   "`pfw run` turns it on, so does DFTRACER_ENABLE=1",
+			   "DFTRACER_ENABLE=%s: nothing is recorded, even after pfw_start(); `pfw "
+			   "run` or DFTRACER_ENABLE=1 turns recording on",
 			   cli_name(getenv("DFTRACER_ENABLE")));
 	else
 		doctor_say(doctor, DOCTOR_FINE, "recording",
-			   "programs record under `pfw run`, with DFTRACER_ENABLE=1, or from their "
-			   "pfw_start() or profiler on (whose enabled must be True)");
+			   "programs record under `pfw run`, with DFTRACER_ENABLE=1, or from "
+			   "pfw_start() or a profiler with enabled=True on");
 }
 
 /* Say which steps a schedule records, and what stacks would cost. */
@@ -46,19 +46,18 @@ static void check_steps(struct doctor *doctor, const struct pfw_schedule *steps)
 	if (steps->skip_first_wait)
 		before = steps->skip_first;
 	doctor_say(doctor, DOCTOR_FINE, "schedule",
-		   "steps %" PRIu64 " to %" PRIu64 " are recorded first: a program that calls no "
-		   "step(), pfw_step() or PFW_STEP's span, or ends before, leaves nothing",
+		   "steps %" PRIu64 " to %" PRIu64 " are recorded first: a program that ends "
+		   "before, or makes no steps (step(), pfw_step(), spans of PFW_STEP), leaves "
+		   "no trace",
 		   before, before + steps->warmup + steps->active - 1);
 	if (!steps->warmup)
 		doctor_say(doctor, DOCTOR_WORSE, "warm-up", "%s: warmup=1", PFW_SCHEDULE_NO_WARMUP);
 	if (steps->active > LONG_ACTIVE)
-		doctor_say(
-			doctor, DOCTOR_WORSE, "stacks",
-			"active=%" PRIu64
-			": where the profiler records stacks (with_stack=True) each "
-			"of these steps takes longer and the trace grows by them: active=3 to %d, "
-			"or with_stack=False",
-			(uint64_t)steps->active, LONG_ACTIVE);
+		doctor_say(doctor, DOCTOR_WORSE, "stacks",
+			   "active=%" PRIu64
+			   ": with stacks (with_stack=True) each of these steps is slower and its "
+			   "trace larger: use active=3 to %d, or with_stack=False",
+			   (uint64_t)steps->active, LONG_ACTIVE);
 }
 
 void doctor_recording(struct doctor *doctor)
@@ -71,8 +70,8 @@ void doctor_recording(struct doctor *doctor)
 		return;
 	if (!pfw_plan_parse(&plan, schedule))
 		doctor_say(doctor, DOCTOR_WRONG, "schedule",
-			   "PFW_SCHEDULE=%s is no schedule, so all is recorded: "
-			   "`pfw schedule --help`",
+			   "PFW_SCHEDULE=%s is not a schedule, so all steps are recorded: `pfw "
+			   "schedule --help`",
 			   cli_name(schedule));
 	else if (plan.kind == PFW_PLAN_STEPS)
 		check_steps(doctor, &plan.steps);

@@ -254,12 +254,11 @@ static int write_file(struct export *export, const size_t *file, size_t count, c
 	if (error == -EINTR)
 		return 130;
 	if (error == -E2BIG)
-		return refuse(export, "so many different stacks take more than 256 MiB: choose by "
-				      "--name, --cat or --since");
+		return refuse(export, "the distinct stacks take more than 256 MiB: select fewer "
+				      "events by --name, --cat or --since");
 	if (error == -ESPIPE && !where)
-		return refuse(export,
-			      "a member's header is wrong, so that all has to be written anew: "
-			      "give -o FILE");
+		return refuse(export, "the header of a gzip member is wrong, so the file must be "
+				      "rewritten: give -o FILE");
 	if (!writing.output.failed)
 		cli_error(export->survey.command->name, "%s%s%s", where ? cli_name(where) : "",
 			  where ? ": " : "", strerror(-error));
@@ -319,7 +318,7 @@ static int write_directory(struct export *export, size_t *file, size_t count)
 	int status = CLI_OK;
 
 	if (!export->out_path)
-		return refuse(export, "--format tensorboard makes files, one a rank: give -o DIR");
+		return refuse(export, "--format tensorboard writes one file per rank: give -o DIR");
 	if (mkdir(export->out_path, 0777) < 0 && errno != EEXIST) {
 		cli_error(export->survey.command->name, "%s: %s", cli_name(export->out_path),
 			  strerror(errno));
@@ -452,7 +451,7 @@ static int begin_export(void *user, struct cli_args *args)
 
 	if (export->parquet) {
 		external_run("parquet", export->words); /* returns only if it is not there */
-		return refuse(export, "--format parquet is of the Python package: pip install "
+		return refuse(export, "--format parquet needs the Python package: pip install "
 				      "'pfwtrace[arrow]'; or build with -DPFW_PARQUET=ON");
 	}
 	if (export->out_path && strcmp(export->out_path, "-") == 0)

@@ -136,7 +136,7 @@ static int remember(struct machine *machine, uint64_t number)
 		return bad(machine, "values are missing");
 	/* Numbers come in order: a large one asks for memory that the file does not need. */
 	if (number > machine->pickle->bytes)
-		return bad(machine, "a name of its memo is too great");
+		return bad(machine, "an index into its memo is too large");
 	while (memo->count <= number) {
 		if (PFW_PUSH(memo->item, memo->count, memo->room, (struct pfw_pickle_value){ 0 }))
 			return -ENOMEM;
@@ -148,7 +148,7 @@ static int remember(struct machine *machine, uint64_t number)
 static int recall(struct machine *machine, uint64_t number)
 {
 	if (number >= machine->memo.count)
-		return bad(machine, "a name that its memo does not have");
+		return bad(machine, "an index that its memo does not have");
 	return push(machine, machine->memo.item[number]);
 }
 
@@ -286,7 +286,8 @@ static int refuse(struct machine *machine)
 		while (name + bytes < (const char *)machine->end && bytes < 80 &&
 		       name[bytes] > ' ' && name[bytes] < 0x7f)
 			bytes++;
-		return bad(machine, "it wants Python's %.*s, which is not run: plain data only",
+		return bad(machine,
+			   "it needs Python's %.*s, which is not executed: plain data only",
 			   (int)bytes, name);
 	case 0x93: /* STACK_GLOBAL */
 	case 'R':
@@ -296,7 +297,7 @@ static int refuse(struct machine *machine)
 	case 0x92:
 	case 'b':
 		return bad(machine,
-			   "it wants an object of Python's, which is not made: plain data only");
+			   "it needs a Python object, which is not created: plain data only");
 	default:
 		return bad(machine, "opcode 0x%02x, which plain data of torch do not have",
 			   *machine->op);

@@ -75,7 +75,7 @@ static int check_options(void *user, struct cli_args *args)
 		return refuse(query, "--sort-by keeps what it sorts in memory: give --limit N, too "
 				     "(`pfw compact` sorts whole traces by ts)");
 	if (query->lines.format != QUERY_NDJSON && !query->lines.columns.count && !query->count)
-		return refuse(query, "--format tsv and csv are tables: say of what, --fields "
+		return refuse(query, "--format tsv and csv print tables: give --fields "
 				     "ts,dur,name");
 	if (query->follow && (query->sorted || query->count))
 		return refuse(query, "--follow gives lines as they come: no --sort-by, no --count");
@@ -422,8 +422,8 @@ const struct cli_command cli_query = {
 		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, the\n"
 		"base name of a run, or - for standard input; none: the newest run here.  All\n"
 		"conditions must hold.  If an option is given several times, one of its values\n"
-		"must match (of --where: all).  Lines are printed in the order of the files,\n"
-		"which is by rank.  With several ranks, each line has \"rank\" as its first key.\n"
+		"must match (for --where: all).  Lines are printed in the order of the files,\n"
+		"by rank.  With several ranks, each line has \"rank\" as its first key.\n"
 		"Blocks without a possible match are not read.\n"
 		"\n"
 		"EXPR: fields id name cat pid tid ts dur ph rank step args.X args.X.Y, null if a\n"

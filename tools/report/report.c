@@ -496,8 +496,8 @@ const struct cli_command cli_report = {
 	.summary = "Make one page of a run: steps, ranks, files, operators, I/O",
 	.options = options,
 	.details = SURVEY_PATHS
-	"The page is one file, works without a network, and shows what pfw overlap,\n"
-	"table, patterns and memory say; json is the same for programs.  On a desktop\n"
-	"the browser opens it.  docs/analysis.rst describes it.\n",
+	"The page is one file, works without a network, and shows the results of pfw\n"
+	"overlap, table, patterns and memory; --format json prints them for programs.  On\n"
+	"a desktop the browser opens the page.  docs/analysis.rst describes it.\n",
 	.main = report_main,
 };

@@ -192,10 +192,10 @@ static int set_python(void)
 	char site[PATH_MAX];
 
 	if (!cli_find_site(site, sizeof(site))) {
-		cli_error(
-			"run",
-			"--py-calls and --compat: there is no _site of the Python package: install it "
-			"(pip install pfwtrace, Debian: python3-pfw) and run the pfw that comes with it");
+		cli_error("run",
+			  "--py-calls and --compat: they need the Python package, whose _site is "
+			  "missing: install it (pip install pfwtrace, Debian: python3-pfw) and run "
+			  "its pfw");
 		return -ENOENT;
 	}
 	if (strchr(site, ':')) {

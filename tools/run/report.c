@@ -223,12 +223,12 @@ static void say_nothing_recorded(const struct sums *sums)
 		     cli_name(getenv("PFW_KEEP")));
 	else if (schedule && strcmp(schedule, "range") == 0)
 		line(sums, CLI_YELLOW,
-		     "nothing was recorded: the program made no cudaProfilerStart() that could be "
-		     "seen; pfw doctor says whether CUDA and CUPTI are here");
+		     "nothing was recorded: no call of cudaProfilerStart() was seen; `pfw doctor` "
+		     "says whether CUDA and CUPTI are found");
 	else if (schedule && strstr(schedule, "active="))
 		line(sums, CLI_YELLOW,
-		     "nothing was recorded: the program reached no step that is to be recorded; "
-		     "steps are what pfw_step() counts, or --torch, or --step NAME");
+		     "nothing was recorded: the program reached none of the steps to record; "
+		     "pfw_step(), --torch or --step NAME make steps");
 	else if (schedule)
 		line(sums, CLI_YELLOW,
 		     "nothing was recorded: the program ended before PFW_SCHEDULE=%s began",
@@ -238,21 +238,21 @@ static void say_nothing_recorded(const struct sums *sums)
 		     cli_name(getenv("PFW_RANKS")));
 	else if (getenv("PFW_CALLS"))
 		line(sums, CLI_YELLOW,
-		     "nothing was recorded: PFW_CALLS=%s has no call that it made",
+		     "nothing was recorded: the program made no call of PFW_CALLS=%s",
 		     cli_name(getenv("PFW_CALLS")));
 	else if (sums->run->no_io)
 		line(sums, CLI_YELLOW,
-		     "nothing was recorded: --no-io leaves the program's own "
-		     "spans, and it made none");
+		     "nothing was recorded: with --no-io only spans are recorded, and the program "
+		     "made none");
 	else if (records_all())
 		line(sums, CLI_YELLOW,
-		     "nothing was recorded: the program did no I/O by libc, if no line above "
-		     "says otherwise");
+		     "nothing was recorded: the program did no I/O through libc, unless a line "
+		     "above says otherwise");
 	else
 		line(sums, CLI_YELLOW,
-		     "nothing was recorded: no I/O but on system files, Python's "
-		     "own and what --data-dir leaves out, if no line above says otherwise; "
-		     "try pfw run --all");
+		     "nothing was recorded: all I/O was on files of the system, of Python, or "
+		     "outside --data-dir, unless a line above says otherwise; try pfw run "
+		     "--all");
 }
 
 static void say_events(const struct sums *sums)
@@ -299,8 +299,8 @@ static void say_lost(const struct sums *sums)
 		     cli_count(sums->lost), cli_plural(sums->lost), killed);
 	else if (sums->broken)
 		line(sums, CLI_YELLOW,
-		     "whether events were lost is known when the trace is finished%s: `pfw validate` "
-		     "counts them before",
+		     "lost events are known when the trace is finished%s; until then `pfw "
+		     "validate` counts them",
 		     killed);
 	else if (sums->cut)
 		line(sums, CLI_YELLOW,

@@ -140,7 +140,7 @@ static int take_steps(const char *text)
 	if (read == 1 && !strchr(text, '-'))
 		last = first;
 	if ((read != 2 && (read != 1 || strchr(text, '-'))) || last < first) {
-		cli_error("run", "--steps %s: wants two steps, the first and the last one: 10-20",
+		cli_error("run", "--steps %s: give the first and the last step: 10-20",
 			  cli_name(text));
 		return -1;
 	}
@@ -156,9 +156,7 @@ static int take_steps(const char *text)
 static int take_compat(const char *name)
 {
 	if (strcmp(name, "dftracer") != 0) {
-		cli_error("run",
-			  "--compat %s: there is no stand-in for it; there is one for dftracer",
-			  cli_name(name));
+		cli_error("run", "--compat %s: pfw replaces only dftracer", cli_name(name));
 		return -1;
 	}
 	setenv("PFW_COMPAT", name, 1);
@@ -222,8 +220,8 @@ const struct cli_command cli_run = {
 	.failure = RUN_FAILED,
 	.main = run_main,
 	.details =
-		"PROGRAM may be a Python script (train.py) or -m MODULE: the current python3\n"
-		"runs it, also that of a virtual environment whose bin/pfw is called by its path.\n"
+		"PROGRAM may be a Python script (train.py) or -m MODULE.  Then python3 runs it:\n"
+		"that of the active virtual environment, or of the one whose bin/pfw was called.\n"
 		"BASE may hold %p pid, %h host, %r rank, %j job, %q{VAR}, %%.\n"
 		"exit status: the program's; 128+n when signal n killed it; 125 pfw itself\n"
 		"failed, 126 PROGRAM cannot be executed, 127 it was not found\n",

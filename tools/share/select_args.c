@@ -77,12 +77,12 @@ int select_args_use_indexes(struct pfw_select *select, const struct cli_command 
 	int error = pfw_select_use_indexes(select, traces, pass_over, &over);
 
 	if (over.path && !quiet && over.count == 1)
-		cli_error(command->name, "%s.idx is passed over: %s; `pfw index` makes it anew",
+		cli_error(command->name, "%s.idx is not used: %s; `pfw index` makes it again",
 			  cli_name(over.path), over.why);
 	else if (over.path && !quiet)
 		cli_error(command->name,
-			  "%zu indexes are passed over, the first %s.idx: %s; `pfw index` makes "
-			  "them anew",
+			  "%zu indexes are not used, the first %s.idx: %s; `pfw index` makes them "
+			  "again",
 			  over.count, cli_name(over.path), over.why);
 	free(over.path);
 	return error;

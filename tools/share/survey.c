@@ -46,8 +46,7 @@ void survey_say_doubles(const struct cli_command *command, const struct pfw_trac
 		char more[48] = "", used[PATH_MAX], why[PATH_MAX + 64];
 
 		if (twice->partly) {
-			snprintf(why, sizeof(why),
-				 "has processes that %s has, too: they count twice",
+			snprintf(why, sizeof(why), "shares processes with %s: they count twice",
 				 cli_name(twice->used));
 			say(user, twice->left_out, why);
 		}
@@ -144,7 +143,7 @@ bool survey_lacks(const struct survey *survey, const struct survey_input *input,
 	const struct pfw_trace_file *file = pfw_traces_partial(&input->traces);
 
 	if (file)
-		cli_error(survey->command->name, "%s: %s is in no partial: it needs the trace",
+		cli_error(survey->command->name, "%s: %s is in no partial: read the trace itself",
 			  cli_name(file->partial), what);
 	return file;
 }

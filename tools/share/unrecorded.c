@@ -14,10 +14,10 @@ static const char *const why[UNRECORDED_KINDS] = {
 	[UNRECORDED_KERNELS] =
 		("no kernel was recorded (PFW_CUPTI; `pfw doctor` says what is missing; a profile of "
 		 "torch.profiler has its own)"),
-	[UNRECORDED_MEMORY] = "no operator says its memory (profile_memory=True of pfw.torch)",
-	[UNRECORDED_FLOPS] = "no operator says its FLOPs (with_flops=True of pfw.torch)",
+	[UNRECORDED_MEMORY] = "no operator reports its memory (profile_memory=True of pfw.torch)",
+	[UNRECORDED_FLOPS] = "no operator reports its FLOPs (with_flops=True of pfw.torch)",
 	[UNRECORDED_ALLOCATOR] =
-		"no allocation says its allocator's totals (profile_memory=True of pfw.torch)",
+		"no allocation reports its allocator's totals (profile_memory=True of pfw.torch)",
 };
 
 void unrecorded_say(const char *figures, enum unrecorded kind, const char *condition, bool *any)

@@ -111,7 +111,9 @@ static bool is_same(struct module *module)
 
 	if (!module->id_bytes || (bytes == module->id_bytes && memcmp(id, module->id, bytes) == 0))
 		return true;
-	snprintf(module->why, sizeof(module->why), "it has changed: build id %s ran, %s is there",
+	snprintf(module->why, sizeof(module->why),
+		 "it has changed: the trace has build id %s, the "
+		 "file %s",
 		 id_text(was, module->id, module->id_bytes), id_text(is, id, bytes));
 	close_elf(module);
 	return false;

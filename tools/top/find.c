@@ -189,7 +189,9 @@ static void say_none(const struct top *top, const char *word)
 			  "--follow` prints its lines",
 			  cli_name(word), claim.pid);
 	else
-		cli_error(name, "%s: no process writes it now; `pfw table %s` shows what it holds",
+		cli_error(name,
+			  "%s: no process is writing this trace; `pfw table %s` shows its "
+			  "events",
 			  cli_name(word), cli_name(word));
 }
 

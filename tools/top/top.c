@@ -16,15 +16,15 @@
 #define INTERVAL_MOST 3600.0
 
 static const struct cli_option options[] = {
-	{ "interval", 'i', "SECONDS", "time between two looks, 0.1 to 3600 (default: 1)",
+	{ "interval", 'i', "SECONDS", "time between two updates, 0.1 to 3600 (default: 1)",
 	  .id = 'i' },
 	{ "once", 0, NULL, "print one interval and end", CLI_INTO(struct top, once) },
 	{ "all", 'a', NULL,
-	  "count totals from the begin of the traces, which are read for that; default: from now on",
+	  "count totals from the begin of the traces, which are then read; default: from now on",
 	  CLI_INTO(struct top, all) },
 	{ "sort-by", 's', "calls|bytes|time|name", "order of rows (default: calls)",
 	  CLI_INTO(struct top, sort) },
-	{ "row-limit", 0, "N", "rows of a table that is not drawn: 20; -1: all",
+	{ "row-limit", 0, "N", "rows of a table, unless on a terminal (default: 20); -1: all",
 	  CLI_INTO(struct top, row_limit), .least = -1, .most = INT32_MAX },
 	{ "format", 0, "text|ndjson", "output; ndjson prints a row per line, all with `type`",
 	  CLI_INTO(struct top, format) },
@@ -172,13 +172,12 @@ const struct cli_command cli_top = {
 	.name = "top",
 	.operands = "[PID | PATH | RUN]...",
 	.summary = "Show what traced processes do now: calls, files, steps, losses",
-	.details =
-		"Without operands: all traced processes of this user.  A PID is shown with its\n"
-		"children.  A terminal is drawn anew each interval: q ends, c b t n sort, + - set\n"
-		"the interval, space pauses.  Other outputs get tables, one after the other.\n"
-		"The processes are neither stopped nor asked, and pay nothing.\n"
-		"Shares of ranks are those of the interval before the last: a call is known\n"
-		"when it has returned.\n",
+	.details = "Without operands: all traced processes of this user.  A PID is shown with its\n"
+		   "children.  On a terminal the view is updated in place: q ends, c b t n sort,\n"
+		   "+ - set the interval, space pauses.  Other outputs get a table per interval.\n"
+		   "The traced processes are not stopped, and take no extra time.\n"
+		   "Figures of ranks are for the previous interval, because a call is known only\n"
+		   "when it has returned.\n",
 	.options = options,
 	.main = run_top,
 };

@@ -137,9 +137,9 @@ static void check_ours(struct validate *check)
 	const struct pfw_entry *entry = &check->scan.entry;
 
 	if (entry->has & PFW_ENTRY_DUR && entry->ph != 'X')
-		validate_say_line(check, "`dur` in a line that is no span");
+		validate_say_line(check, "`dur` in a line that is not a span");
 	if (entry->comma)
-		validate_say_line(check, "a comma behind the object: not JSON Lines");
+		validate_say_line(check, "a comma after the object: not JSON Lines");
 	if (entry->disordered && !entry->repeated)
 		validate_say_line(check,
 				  "its keys are not in the order id, name, cat, pid, tid, ts, "

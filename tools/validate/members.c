@@ -116,7 +116,7 @@ static int check_mark(struct pfw_pass_block *block, const struct pfw_sorted_mark
 		return say(block, "its mark says that all lines are of process %" PRIu64,
 			   mark->pid);
 	if (mark->checksum != figures->checksum)
-		return say(block, "its mark has the checksum of other lines");
+		return say(block, "its mark's checksum does not fit its lines");
 	if (!figures->untimed && figures->first_ns <= figures->last_ns &&
 	    (mark->least_ns != figures->first_ns || mark->greatest_ns != figures->last_ns))
 		return say(block, "its mark says times that are not those of its lines");

@@ -127,7 +127,7 @@ const char *merged_problem(struct merged *merged, size_t number, char *text, siz
 		return merged->lines == merged->marks.lines &&
 				       merged->checksum == merged->marks.checksum
 			       ? NULL
-			       : "its lines are not those that the headers of its members speak of";
+			       : "its lines do not fit the headers of its members";
 	merged->lost += process->end_lost;
 	if (!process->begun && !merged->any_begun) /* another tool's */
 		return NULL;

@@ -422,12 +422,12 @@ const struct cli_command cli_validate = {
 		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, the\n"
 		"base name of a run, or - for standard input; none: the newest run here.  A\n"
 		"problem is one line, FILE:LINE: or FILE: byte N:, at most 10 per file; the rest\n"
-		"are counted.  Lost events are no problem of the file: the summary counts them.\n"
+		"are counted.  Lost events are not problems of the file: the summary counts them.\n"
 		"If there are more than 16 files, those without problems are only counted;\n"
 		"--all and --format ndjson print a line for each.\n"
 		"Events that a process has recorded but not written yet are read with its file.\n"
-		"An index is compared with its file, row by row.  Compacted files: also order\n"
-		"and checksums.  Manifests (NAME.manifest.json, and those of a directory): also\n"
-		"their files.\n"
+		"An index is compared with its file, row by row.  In compacted files, order and\n"
+		"checksums are checked, too.  A manifest (NAME.manifest.json, and those of a\n"
+		"directory) is compared with its files.\n"
 		"exit status: 0 ok, 1 problems, 2 something could not be read\n",
 };

@@ -57,7 +57,8 @@ void pfw_cupti_refuse_call(const char *call, uint32_t result, const char *holder
 		break;
 	case PFW_CUPTI_INSUFFICIENT_PRIVILEGES:
 	case PFW_CUPTI_VIRTUALIZED_PRIVILEGES:
-		pfw_text_add(&text, "the driver keeps profiling to administrators (CUPTI error ");
+		pfw_text_add(&text,
+			     "the driver allows only administrators to profile (CUPTI error ");
 		pfw_text_add_u64(&text, result, 1);
 		pfw_text_add(&text,
 			     "): load it with NVreg_RestrictProfilingToAdminUsers=0, or give a "

@@ -64,8 +64,9 @@ int pfw_preload_attach(const struct pfw_preload *preload)
 	if (!pfw_session_start(preload->asked))
 		return 0;
 	if (!pfw_attach_wrappers(preload))
-		pfw_say("PFW_CALLS: LD_PRELOAD names libpfw_preload.so, by which no locks and sleeps are "
-			"recorded; use `pfw run`, or name libpfw_preload_sync.so of the same directory");
+		pfw_say("PFW_CALLS: LD_PRELOAD names libpfw_preload.so, which records no locks and "
+			"sleeps; use `pfw run`, or name libpfw_preload_sync.so of the same "
+			"directory");
 	pfw_waits_init(pfw_session.identity.exe);
 	pfw_session.preloaded = true;
 	pfw_session.io = !pfw_session.config.disable_io &&

@@ -29,7 +29,7 @@ static void parse_column(struct pfw_parser *parser, struct pfw_columns *columns)
 	pfw_parser_space(parser);
 	start = parser->at;
 	if (!pfw_parser_word(parser)) {
-		pfw_parser_fail(parser, start, "a field is wanted here: ts,dur,name,args.fname");
+		pfw_parser_fail(parser, start, "a field is expected here: ts,dur,name,args.fname");
 		return;
 	}
 	node = pfw_parser_field(parser);
@@ -55,7 +55,7 @@ static void parse(struct pfw_parser *parser, struct pfw_columns *columns)
 	while (!parser->error && pfw_parser_take(parser, ","));
 	pfw_parser_space(parser);
 	if (!parser->error && parser->at < parser->end)
-		pfw_parser_fail(parser, parser->at, "a comma is wanted here");
+		pfw_parser_fail(parser, parser->at, "a comma is expected here");
 }
 
 int pfw_columns_parse(struct pfw_columns *columns, const char *list, char *why, size_t size)

@@ -293,7 +293,7 @@ static bool take_key(struct pfw_parser *parser, char *keys, size_t *used)
 	if (!bytes || bytes > 120) {
 		pfw_parser_fail(
 			parser, start,
-			"a key of 1 to 120 bytes is wanted here: args.fname, args.\"odd key\"");
+			"a key of 1 to 120 bytes is expected here: args.fname, args.\"odd key\"");
 		return false;
 	}
 	*used += bytes;

@@ -32,7 +32,7 @@ static bool is_condition(struct pfw_parser *parser, uint32_t index)
 	if (node->types & PFW_OPERAND_TRUTH)
 		return true;
 	pfw_parser_fail(parser, parser->text + node->column,
-			"a condition is wanted here, and this is %s", type_name(node->types));
+			"a condition is expected here, and this is %s", type_name(node->types));
 	return false;
 }
 
@@ -43,16 +43,16 @@ static uint32_t parse_has(struct pfw_parser *parser, const char *start)
 				 .column = (unsigned)(start - parser->text) };
 
 	if (!pfw_parser_take(parser, "("))
-		return pfw_parser_fail(parser, parser->at, "has(args.errno): a ( is wanted here");
+		return pfw_parser_fail(parser, parser->at, "has(args.errno): a ( is expected here");
 	pfw_parser_space(parser);
 	if (!pfw_parser_word(parser))
 		return pfw_parser_fail(parser, parser->at,
-				       "has(args.errno): a field is wanted here");
+				       "has(args.errno): a field is expected here");
 	node.left = pfw_parser_field(parser);
 	if (node.left == PFW_PARSER_NOTHING)
 		return PFW_PARSER_NOTHING;
 	if (!pfw_parser_take(parser, ")"))
-		return pfw_parser_fail(parser, parser->at, "a ) is wanted here");
+		return pfw_parser_fail(parser, parser->at, "a ) is expected here");
 	return pfw_parser_add(parser, &node);
 }
 
@@ -75,11 +75,11 @@ static uint32_t parse_primary(struct pfw_parser *parser)
 		return pfw_parser_field(parser);
 	if (!pfw_parser_take(parser, "("))
 		return pfw_parser_fail(parser, start,
-				       "a field, a number, a \"text\" or ( is wanted here");
+				       "a field, a number, a \"text\" or ( is expected here");
 	inner = parse_joined(parser, PFW_NODE_OR);
 	if (inner != PFW_PARSER_NOTHING && !pfw_parser_take(parser, ")"))
 		return pfw_parser_fail(parser, parser->at,
-				       "a ) is wanted here, for the ( at column %zu",
+				       "a ) is expected here, for the ( at column %zu",
 				       (size_t)(start - parser->text) + 1);
 	return inner;
 }
@@ -101,7 +101,7 @@ static uint32_t calculate(struct pfw_parser *parser, enum pfw_op op, uint32_t le
 		if (!(nodes[sides[i]].types & PFW_OPERAND_NUMBER) &&
 		    nodes[sides[i]].types != PFW_OPERAND_NULL)
 			return pfw_parser_fail(parser, parser->text + nodes[sides[i]].column,
-					       "a number is wanted here");
+					       "a number is expected here");
 	}
 	node.column = nodes[left].column;
 	if (nodes[left].kind != PFW_NODE_CONSTANT || nodes[right].kind != PFW_NODE_CONSTANT)
@@ -244,9 +244,9 @@ static uint32_t match(struct pfw_parser *parser, uint32_t left, bool no)
 	node.column = negated.column = (unsigned)(start - parser->text);
 	if (!(expr->node[left].types & PFW_OPERAND_TEXT))
 		return pfw_parser_fail(parser, parser->text + expr->node[left].column,
-				       "a text is wanted here");
+				       "a text is expected here");
 	if (start == parser->end || (*start != '"' && *start != '\''))
-		return pfw_parser_fail(parser, start, "a \"pattern\" is wanted here");
+		return pfw_parser_fail(parser, start, "a \"pattern\" is expected here");
 	end = pfw_parser_quote(parser, start);
 	if (!end)
 		return pfw_parser_fail(parser, start, "no %c ends the pattern that begins here",
@@ -278,7 +278,7 @@ static uint32_t parse_in(struct pfw_parser *parser, uint32_t left, const char *a
 				 .index = expr->constant_count };
 
 	if (!pfw_parser_take(parser, "("))
-		return pfw_parser_fail(parser, parser->at, "a ( is wanted here: in (1, 2, 3)");
+		return pfw_parser_fail(parser, parser->at, "a ( is expected here: in (1, 2, 3)");
 	do {
 		const char *start;
 		uint32_t value;
@@ -295,7 +295,7 @@ static uint32_t parse_in(struct pfw_parser *parser, uint32_t left, const char *a
 			return pfw_parser_no_memory(parser);
 	} while (pfw_parser_take(parser, ","));
 	if (!pfw_parser_take(parser, ")"))
-		return pfw_parser_fail(parser, parser->at, "a , or ) is wanted here");
+		return pfw_parser_fail(parser, parser->at, "a , or ) is expected here");
 	node.last = expr->constant_count;
 	return pfw_parser_add(parser, &node);
 }
@@ -385,7 +385,7 @@ static void parse(struct pfw_parser *parser)
 	else
 		pfw_parser_fail(
 			parser, at,
-			"an operator is wanted here (== != < <= > >= =~ !~ in + - * / && ||)");
+			"an operator is expected here (== != < <= > >= =~ !~ in + - * / && ||)");
 }
 
 struct pfw_expr *pfw_expr_new(size_t bytes)

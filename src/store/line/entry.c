@@ -216,7 +216,7 @@ void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes
 		pfw_reader_space(&reader);
 		if (reader.at == reader.end)
 			return;
-		pfw_reader_fail(&reader, reader.at, "something behind the object");
+		pfw_reader_fail(&reader, reader.at, "something after the object");
 	}
 	set_bad(entry, reader.why, (size_t)(reader.why_at - line));
 }

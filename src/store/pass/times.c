@@ -64,7 +64,7 @@ int pfw_time_parse(struct pfw_time *time, const char *text, const char **why)
 		return -EINVAL;
 	}
 	if (!sign && unit) {
-		*why = "want a sign: +12s behind the begin, -12s before the end";
+		*why = "want a sign: +12s after the begin, -12s before the end";
 		return -EINVAL;
 	}
 	*time = (struct pfw_time){ kind, ns };

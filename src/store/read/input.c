@@ -394,8 +394,7 @@ static ssize_t next_member(struct pfw_input *input)
 		return 0;
 	}
 	input->state = STATE_SEARCH;
-	return problem(input, pfw_input_at(input),
-		       "this is no gzip member: rubbish behind the last one");
+	return problem(input, pfw_input_at(input), "not a gzip member: rubbish after the last one");
 }
 
 /* Look for the next member of ours. */

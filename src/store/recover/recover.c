@@ -314,8 +314,8 @@ static int refuse_bound(struct adoption *adoption)
 	const char *trace = adoption->result->trace;
 
 	return say(adoption->result, PFW_RECOVER_BAD, -EPERM,
-		   "as root nothing is written where only a spool says so; if the trace may be "
-		   "there: `pfw repair %.120s`",
+		   "root writes no file at a path that only a spool names; to allow it: `pfw "
+		   "repair %.120s`",
 		   trace);
 }
 

@@ -313,7 +313,7 @@ static bool take_interval(struct parser *parser)
 	if (parser->at == parser->end)
 		return fail(parser, "unmatched {");
 	if (!any || *parser->at++ != '}' || high < low)
-		return fail(parser, "what stands in { } is not how often, as in {2,5}");
+		return fail(parser, "{ } needs a number of repetitions, as in {2,5}");
 	if (low > REPEAT_MAX || (high > REPEAT_MAX && high != WITHOUT_END))
 		return fail(parser, too_large);
 	return repeat(parser, low, high);
@@ -322,7 +322,7 @@ static bool take_interval(struct parser *parser)
 static bool take_repetition(struct parser *parser, char sign)
 {
 	if (parser->atom == NO_ATOM)
-		return fail(parser, "there is nothing before * + ? or { that could be repeated");
+		return fail(parser, "nothing before * + ? or { can be repeated");
 	if (sign == '{')
 		return take_interval(parser);
 	return repeat(parser, sign == '+', sign == '?' ? 1 : WITHOUT_END);

@@ -87,8 +87,8 @@ static void test_nothing_is_run(void **state)
 	check_bad(BYTES("\x80\x02"
 			"cos\nsystem\n(X\x02\x00\x00\x00lstR."),
 		  "Python's os");
-	check_bad(BYTES("\x80\x04\x8c\x02os\x8c\x06system\x93."), "object of Python's");
-	check_bad(BYTES("\x80\x02}b."), "object of Python's");
+	check_bad(BYTES("\x80\x04\x8c\x02os\x8c\x06system\x93."), "a Python object");
+	check_bad(BYTES("\x80\x02}b."), "a Python object");
 	check_bad(BYTES("\x80\x02I1\n."), "opcode 0x49");
 	check_bad(BYTES("\x80\x06N."), "protocol 6");
 }
