@@ -38,7 +38,7 @@ struct making {
 	int status;
 	const _Atomic bool *stop;
 	struct pfw_traces traces;      /* that are named */
-	struct pfw_traces compacted;   /* made of those that were not ready */
+	struct pfw_traces compacted;   /* made of the traces without a usable index */
 	char directory[PATH_MAX + 16]; /* of these; "": none */
 	struct source *source;
 	size_t sources;

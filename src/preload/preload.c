@@ -155,8 +155,8 @@ PFW_API_FUNCTIONS(X)
 
 /* ---- sanitizers ---- */
 
-/* What the runtimes of AddressSanitizer and ThreadSanitizer ask for: the former ends a program that
- * has an object before it, the latter does not see that atomics order the recorder's copies. */
+/* Options for the runtimes of AddressSanitizer, which ends a program that has an object before it,
+ * and of ThreadSanitizer, which does not see that atomics order the recorder's copies. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

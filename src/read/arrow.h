@@ -10,9 +10,9 @@ struct pfw_read_zeros;
 /* The schema of these columns.  0 or -ENOMEM. */
 int pfw_read_arrow_schema(struct ArrowSchema *out, const struct pfw_read_columns *columns);
 
-/* The batch, which is used up: its memory becomes that of *out.  *zeros is NULL at first, and kept
- * from call to call.  0 or -ENOMEM, with *out released.  Thread: one at a time for one `zeros`;
- * *out is then anybody's. */
+/* Move the batch into *out, which then owns its memory.  *zeros is NULL at first, and kept from call
+ * to call.  0 or -ENOMEM, with *out released.  Thread: one at a time for one `zeros`; any thread may
+ * then use *out. */
 int pfw_read_arrow_batch(struct ArrowArray *out, const struct pfw_read_columns *columns,
 			 struct pfw_read_batch *batch, struct pfw_read_zeros **zeros);
 

@@ -55,7 +55,7 @@ struct pfw_read_batch {
 	size_t rows, room, cleared;
 	struct pfw_read_memory *memory;
 	size_t bytes; /* of all memory */
-	size_t text;  /* bytes of the lines, as who adds them counts */
+	size_t text;  /* bytes of the lines, as counted by the caller that adds them */
 	int error;    /* -ENOMEM, -EOVERFLOW: the first one; nothing is added after it */
 	unsigned columns;
 	struct pfw_read_cells cells[]; /* of each wanted column */

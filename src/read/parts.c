@@ -145,7 +145,7 @@ static void add_block(struct dividing *dividing, const struct pfw_trace_file *fi
 	PFW_RAISE(dividing->greatest_ns, last);
 }
 
-/* A part of its own: nobody knows how long it is. */
+/* A part of its own, because its length is not known. */
 static void add_stream(struct dividing *dividing, uint64_t number)
 {
 	if (dividing->wanted)

@@ -207,7 +207,7 @@ static int give_joined(struct stream *stream)
 	return error;
 }
 
-/* Whether a batch is large enough to be given by itself, behind those that were joined. */
+/* Whether a batch is large enough to be given by itself, after the joined ones. */
 static bool is_large(const struct stream *stream, const struct pfw_read_batch *batch)
 {
 	size_t least = stream->read->batch_rows;
@@ -216,7 +216,7 @@ static bool is_large(const struct stream *stream, const struct pfw_read_batch *b
 	       (!stream->joined.batch || stream->joined.batch->rows >= least);
 }
 
-/* Take the rows of a batch, which go behind those before them. */
+/* Append the rows of a batch. */
 static int join(struct stream *stream, const struct pfw_read_batch *batch)
 {
 	struct filling *joined = &stream->joined;
@@ -280,7 +280,7 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *what
 
 /* ---- the next batch ---- */
 
-/* Give what is behind all blocks. */
+/* Give the lines that come after all blocks. */
 static int give_last(struct stream *stream)
 {
 	struct pfw_read_batch *list = NULL;
@@ -574,7 +574,7 @@ int pfw_read_divide(struct pfw_read *read, uint64_t blocks, pfw_read_each *each,
 	error = open_stream(stream, read);
 	if (!error && pfw_read_places_set(&stream->places, &stream->traces))
 		error = pfw_read_fail(read, -ENOMEM, NULL);
-	/* Times of blocks are those of events, and nobody knows those of lines in rings. */
+	/* Times of blocks are those of events; the times of lines in rings are not known. */
 	if (!error)
 		pfw_read_places_divide(&stream->places, &stream->traces, &stream->select,
 				       !read->meta && !stream->live.any, blocks, each, user);

@@ -217,7 +217,7 @@ static int add_option(struct table *table, const char *name, const char *value)
 	return 0;
 }
 
-/* What pfw_read_set() has been told, as far as the command has such an option. */
+/* The options of pfw_read_set(), as far as the command has them. */
 static int add_conditions(struct table *table)
 {
 	const struct pfw_read *read = table->read;
@@ -256,7 +256,7 @@ static int make_words(struct table *table, const char *const *options)
 	snprintf(jobs, sizeof(jobs), "%u", pfw_read_jobs(table->read));
 	add_word(table, "--", "quiet", NULL);
 	table->wanted = table->command == &cli_memory ? memory_sections[0] : NULL;
-	/* One table for all rows; of memory all tables, to have one of them. */
+	/* One table for all rows; for `memory` all its tables, of which one is chosen. */
 	add_word(table, "--", "format", table->wanted ? "ndjson" : "csv");
 	add_word(table, "--", "jobs", jobs);
 	for (const struct cli_option *row = table->command->options; row->name; row++) {

@@ -32,7 +32,7 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES]);
 
 /* ---- asking ---- */
 
-/* What the commands say, each once.  All zero: nothing. */
+/* The messages of the commands, each once.  All zero: none. */
 struct advice_notes {
 	char **note;
 	size_t count;
@@ -42,7 +42,7 @@ struct advice_notes {
 bool advice_note(struct advice_notes *notes, const char *text);
 void advice_notes_release(struct advice_notes *notes);
 
-/* What each command is given after its own words: options, then operands, each allocated. */
+/* The arguments that each command gets after its own words: options, then operands, each allocated. */
 
 /* Let the commands have an option with an argument, too; those of the survey.  0 or -ENOMEM. */
 int advice_pass_option(struct host_words *words, const struct cli_args *args);

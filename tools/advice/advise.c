@@ -88,7 +88,7 @@ static void print_text(const struct advise *advise, const struct finding *found,
 		puts("Nothing stands out: no rule found a cost of a tenth of the time.");
 }
 
-/* Which rules had nothing to look at. */
+/* Name the rules whose figures were not recorded. */
 static void print_missing(const struct advise *advise)
 {
 	const struct advice *advice = &advise->advice;
@@ -119,7 +119,7 @@ static void print_missing(const struct advise *advise)
 
 /* ---- the command ---- */
 
-/* What several commands say of a trace is said once, without their names. */
+/* A message that several commands print about a trace is printed once, without the commands' names. */
 static void say(void *user, const char *text)
 {
 	struct advise *advise = user;

@@ -88,7 +88,7 @@ static int add_time(struct advice_time **time, size_t *count, size_t *room, int6
 
 /* ---- pfw overlap ---- */
 
-/* Add what was in a step to that of the edge, if it is that edge. */
+/* Add the figures of a step to those of an edge, if the step is that edge. */
 static void add_edge(const struct row *row, struct advice_edge *edge, int64_t step, bool farther)
 {
 	if (!edge->ranks || farther)
@@ -205,7 +205,7 @@ static void take_call(const struct row *row, const char *name)
 	}
 }
 
-/* What a call does: the place of its bit in enum advice_calls. */
+/* The kind of a call: the place of its bit in enum advice_calls. */
 static unsigned calls_of(const char *name)
 {
 	const struct pfw_slice text = { .at = name, .bytes = strlen(name) };

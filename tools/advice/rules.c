@@ -67,7 +67,7 @@ static double share(const struct search *search, int64_t ns)
 	return wall > 0 ? (double)ns / (double)wall : 0;
 }
 
-/* What can be gained of the time of I/O calls at most: what no compute hides. */
+/* The most time that a change of I/O calls can save: the I/O that no compute hides. */
 static int64_t gain(const struct search *search, int64_t ns)
 {
 	int64_t most = figure(
@@ -101,7 +101,7 @@ static const char *in_line(struct search *search, unsigned calls)
 	return search->line;
 }
 
-/* Less is gone in the noise of a run. */
+/* A smaller cost disappears in the noise of a run. */
 #define LEAST_NS INT64_C(10000000)
 
 /* Add a finding that costs `ns`; a cost that is not measured is not said. */
@@ -131,7 +131,7 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, con
 	cli_clean(one->text);
 }
 
-/* A tenth of the time is worth a look; below, what is gained is mostly noise. */
+/* A tenth of the time is worth a look; smaller gains are mostly noise. */
 #define WORTH 0.1
 
 static void find_io(struct search *search)
@@ -449,7 +449,7 @@ static void find_metadata(struct search *search)
 		    in_line(search, ADVICE_OPENS | ADVICE_OTHERS));
 }
 
-/* Mapped input makes no calls; that it is waited for shows in page faults only. */
+/* Mapped input makes no calls; only page faults show that the program waits for it. */
 static void find_faults(struct search *search)
 {
 	int64_t faults = figure(search, F_major_faults), wall = figure(search, F_wall);

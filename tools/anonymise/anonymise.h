@@ -25,7 +25,7 @@ struct anonymise_rules {
 
 /* ---- names.c ---- */
 
-/* SipHash-2-4: nobody can compute it of a guess without the key.  Thread: any, as all here. */
+/* SipHash-2-4: without the key, the hash of a guess cannot be computed.  Thread: any, as all here. */
 uint64_t anonymise_hash(const uint64_t key[2], const char *text, size_t bytes);
 
 /* Append the pseudonym of a text, or of a path with its directories.  0 or -ENOMEM. */

@@ -1,7 +1,7 @@
 /* tools/anonymise/line.c - replaces the names in one line; see anonymise.h.
  *
- * What is not known to be harmless is replaced: every text in args, except for the values of the
- * keys below.  Numbers, times and keys stay.
+ * Every text in args is replaced, except for the values of the keys below, which are known to be
+ * harmless.  Numbers, times and keys stay.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -169,7 +169,7 @@ static bool is_ours(const char *entry)
 	return !strncmp(entry, "DFTRACER_", 9) || !strncmp(entry, "PFW_", 4);
 }
 
-/* The process's own variables, which name its rank, but none of ours: those come from here. */
+/* The process's own variables, which name its rank.  pfw's variables come from this command. */
 static void add_environment(struct list *list, const struct tracee *tracee)
 {
 	char *text = tracee_environment(tracee, list->size);
@@ -260,7 +260,7 @@ static bool is_apart(const struct wish *wish, const char *recorder)
 	       here.st_ino != seen.st_ino;
 }
 
-/* One line for each that the recorder said. */
+/* One line for each message of the recorder. */
 static void print_said(const struct wish *wish, struct pfw_attach_block *block)
 {
 	char *rest = block->said;

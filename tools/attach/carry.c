@@ -1,7 +1,7 @@
 /* tools/attach/carry.c - copies the recorder into another root: see inject.h.
  *
- * The directories there belong to others.  So no link of theirs leads out of their root, the name is
- * taken by nobody, and it is gone as soon as the process has loaded the file.
+ * Other users may write to the directories there.  So the command follows no link out of that root, takes
+ * a name that no file has, and removes the file as soon as the process has loaded it.
  */
 #include "attach/inject.h"
 
@@ -50,7 +50,7 @@ static int copy(const char *from, const char *to)
 			error = bytes ? -errno : -EIO;
 		left -= bytes;
 	}
-	/* Its user may be another one, who only reads it. */
+	/* The process may run as another user, who only reads the file. */
 	if (!error && fchmod(out, 0644) < 0)
 		error = -errno;
 	if (out >= 0 && error)

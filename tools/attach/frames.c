@@ -1,9 +1,9 @@
 /* tools/attach/frames.c - follows the stack of a thread that computes: see inject.h.
  *
- * Such a thread may be led away if the function that it then calls, pthread_create(), finds no lock
- * taken by the thread itself.  What it allocates is lent (lender.h), so an allocator's locks are none of
- * these.  They are libc's and the dynamic linker's, which give them back
- * before they return; only calls that they make themselves (dl_iterate_phdr(), constructors) hold some.
+ * The command may divert such a thread if pthread_create(), which the thread then calls, finds no lock
+ * that the thread itself holds.  Locks of an allocator do not matter, because the thread's allocations
+ * are lent (lender.h).  libc and the dynamic linker release their locks before they return; only their
+ * callbacks (dl_iterate_phdr(), constructors) run with a lock held.
  */
 #include "attach/inject.h"
 

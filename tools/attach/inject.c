@@ -247,7 +247,7 @@ static int try_thread(void *user, pid_t tid)
 	if (search->blocked && !thread_waits(search->tracee, tid))
 		return 0;
 	if (thread_stop(&thread, search->tracee, tid)) {
-		/* Those that are late are still ours. */
+		/* Late threads are still traced by this command. */
 		search->error = search->tracee->late ? 0 : errno;
 		return 0;
 	}
@@ -289,7 +289,7 @@ static int find_thread_by(struct search *search)
 			return tracee_refuse(tracee,
 					     "ptrace() is not allowed: run it as root (in a "
 					     "container: with CAP_SYS_PTRACE)");
-		/* One that is late would be let go if it stopped during another's turn. */
+		/* A late thread would be let go if it stopped during the turn of another thread. */
 		for (int i = 0; !led && i < NAPS && (!i || tracee->late); i++)
 			if (thread_nap(tracee, &late))
 				led = use_thread(search, &late);
@@ -315,7 +315,7 @@ static int find_thread(struct tracee *tracee, struct code *code)
 
 /* ---- the conversation ---- */
 
-/* What our thread says. */
+/* The message of our thread. */
 static uint32_t state_of(const struct tracee *tracee, const struct code *code)
 {
 	struct pfw_attach_head head;
@@ -477,7 +477,7 @@ static void *run_first(void *arg)
 	return NULL;
 }
 
-/* run() in a thread of its own: when that ends, the kernel lets go of what has not stopped yet. */
+/* run() in a thread of its own: when this thread ends, the kernel lets go of threads that have not stopped. */
 static int run_watched(struct tracee *tracee, int (*run)(struct tracee *tracee, void *arg),
 		       void *arg)
 {

@@ -1,7 +1,7 @@
 /* tools/attach/padding.c - finds places in loaded objects that nothing uses: see inject.h.
  *
- * Segments are mapped in whole pages.  What lies behind a segment's end is there, and nobody's: the
- * dynamic linker alone has a use for its own.
+ * Segments are mapped in whole pages.  The bytes after a segment's end are mapped and unused, except in
+ * the dynamic linker, which uses its own.
  */
 #include "attach/inject.h"
 

@@ -1,7 +1,7 @@
 /* tools/attach/safe.c - which calls, stacks and handlers are safe: see thread.h.
  *
- * At a system call that libc made, of those during which no thread holds a lock of libc's or of the dynamic
- * linker.  The code that it interrupted as a signal handler must be at such a call, too.
+ * A thread is safe at a system call that libc made, if a thread holds no lock of libc or of the dynamic
+ * linker during such a call.  In a signal handler, the interrupted code must be at such a call, too.
  */
 #include "attach/thread.h"
 
@@ -240,7 +240,7 @@ static bool leads_out(const struct range *code, const uint64_t *words, size_t co
 	return true;
 }
 
-/* What lies below the pointer is no return address. */
+/* Words below the stack pointer are not return addresses. */
 static bool is_outside_stack(const struct tracee *tracee, uint64_t stack, const struct range *code,
 			     unsigned stacks)
 {

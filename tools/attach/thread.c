@@ -159,7 +159,7 @@ static uint64_t cpu_ns_of(const struct thread *thread)
 	return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? ran + waited : 0;
 }
 
-/* It does not stand still at ran_ns. */
+/* The thread is not stopped at ran_ns. */
 static void note_runs(struct thread *thread, uint64_t ran_ns)
 {
 	thread->ran_ns = ran_ns;
@@ -338,9 +338,9 @@ static bool runs_now(const struct tracee *tracee, pid_t tid)
 }
 
 /*
- * On a busy machine a thread that has just run waits for a processor, maybe for long.  One that has slept
- * may run for a while.  So the other thread is stopped at the beginning of this one's turn, and when it
- * runs, since then it stops at once, and this one need not sleep and wait for another turn.
+ * On a busy machine a thread that has just run may wait long for a processor; a thread that has slept may
+ * run for a while.  So this thread stops the other one at the beginning of its own turn, and only while
+ * the other one runs: then the other one stops at once, and this thread need not wait for another turn.
  */
 static void await_turn(struct tracee *tracee, pid_t tid)
 {

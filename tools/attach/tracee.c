@@ -281,7 +281,7 @@ bool tracee_write(const struct tracee *tracee, uint64_t address, const void *dat
 
 /* ---- functions ---- */
 
-/* What is needed of a loaded library to look up a name. */
+/* The parts of a loaded library that looking up a name needs. */
 struct library {
 	const struct tracee *tracee;
 	uint64_t bias, symbols, strings, hash;

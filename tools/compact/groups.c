@@ -159,7 +159,7 @@ static bool same_process(const struct pfw_trace *a, const struct pfw_trace *b)
 	return a->ours && b->ours && a->pid == b->pid && strcmp(a->host, b->host) == 0;
 }
 
-/* If two files begin with the same line, one was made from the other. */
+/* Two files with the same first line: one was made from the other. */
 static bool check_doubles(struct compact *compact, const struct member *member, size_t count)
 {
 	for (size_t i = 1; i < count; i++) {

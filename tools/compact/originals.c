@@ -1,7 +1,7 @@
 /* tools/compact/originals.c - which traces are merged at all, and which are removed then.
  *
- * Directories may be other people's, too.  Nothing is removed through a symbolic link, nothing that
- * is no trace, and nothing at all if not all of it can be.
+ * Directories may belong to other users.  compact removes nothing through a symbolic link, no file that
+ * is not a trace, and no file at all if one of them cannot be removed.
  */
 #include <errno.h>
 #include <string.h>

@@ -92,7 +92,7 @@ static bool recover_in(struct compact *compact, const char *trace, bool *recover
 
 /* ---- traces ---- */
 
-/* Say that a trace was not finished, though nobody writes it.  Whether it is taken all the same. */
+/* Report that a trace was not finished, though no process writes it.  Whether it is compacted all the same. */
 static bool say_unfinished(struct compact *compact, const struct pfw_trace_file *file)
 {
 	struct pfw_claim claim;
@@ -119,7 +119,7 @@ static bool say_unfinished(struct compact *compact, const struct pfw_trace_file 
 	return true;
 }
 
-/* Whether nobody may write a trace any more.  What cannot be known is the user's to say. */
+/* Whether certainly no process writes a trace any more.  In doubt the user decides (--force). */
 static bool check_trace(struct compact *compact, const struct pfw_trace_file *file)
 {
 	char why[256];

@@ -69,7 +69,7 @@ struct compare {
 	bool has_together;
 };
 
-/* What no index knows of these options, for a message; NULL: indexes may be able to answer.
+/* The option that no index can answer, for a message; NULL: indexes may be able to answer.
  * Thread: main, as all here. */
 const char *compare_needs_lines(const struct compare *compare);
 

@@ -170,7 +170,7 @@ static double square(double value)
 	return value * value;
 }
 
-/* How far the other rows are off beyond their errors. */
+/* The deviation of the other rows beyond their errors. */
 static void find_variance(struct pair *pair, unsigned kind)
 {
 	double off[OTHERS_MAX], errors[OTHERS_MAX], rest[PARTS_MAX], squares = 0, mean = 0, spread;

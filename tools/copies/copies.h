@@ -27,7 +27,7 @@ struct copies {
 	void *user;
 	/* The name of a copy without directory and suffix, from malloc; NULL: no memory. */
 	char *(*stem)(void *user, const struct pfw_trace_file *file);
-	/* Append what becomes of a line, without '\n'.  0 or -errno.  Thread: that of `worker`. */
+	/* Append the new text of a line, without '\n'.  0 or -errno.  Thread: that of `worker`. */
 	int (*line)(void *user, unsigned worker, struct pfw_buffer *out,
 		    const struct pfw_pass_lines *line);
 	/* Private to copies.c and block.c. */
@@ -54,7 +54,7 @@ int copies_write(struct copies *copies, struct survey_input *input);
 /* Every block, for survey_fold's want().  Thread: any. */
 bool copies_want(void *user, size_t file, const struct pfw_block *block);
 
-/* block.c: append what becomes of a block of a file.  `mark` is that of a SORTED block.  0, -ENOMEM,
+/* block.c: append the new text of a block of a file.  `mark` is that of a SORTED block.  0, -ENOMEM,
  * -ENOENT without a library to compress with, or another -errno.  Thread: that of `worker`. */
 int copies_block(const struct copies *copies, unsigned worker, enum copies_form form,
 		 const struct pfw_sorted_mark *mark, struct pfw_pass_block *block,

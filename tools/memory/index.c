@@ -29,7 +29,7 @@ static bool takes_part(void *user, size_t file)
 	return pfw_select_rank(&asking->memory->select, asking->traces->file[file].head.rank);
 }
 
-/* What an index that has rows of the kind may not have. */
+/* The option that an index with rows of memory may not answer. */
 static const char *lacks(const struct memory *memory, const struct pfw_trace_file *file)
 {
 	if (memory->bins)
@@ -112,7 +112,7 @@ static bool strays(const struct asking *asking)
 	return false;
 }
 
-/* 1 if some process is in two files, whose blocks one of them may free in the other; 0; -ENOMEM. */
+/* 1 if a process is in two files: it may free in one file what it allocated in the other; 0; -ENOMEM. */
 static int share_processes(const struct pfw_traces *traces)
 {
 	size_t count = 0, all = 0;

@@ -146,7 +146,7 @@ static int read_all(struct collect *collect, struct survey_input *input)
 
 /* ---- the command ---- */
 
-/* What no index or partial has. */
+/* The option that no index or partial can answer. */
 static const char *needs_lines(const struct memory *memory)
 {
 	const char *lacks = memory->survey.no_index ? "--no-index"

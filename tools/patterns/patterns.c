@@ -118,7 +118,7 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 
 /* ---- from indexes ---- */
 
-/* What no index knows: an option; NULL: nothing. */
+/* The option that no index can answer; NULL: none. */
 static const char *needs_lines(const struct patterns *patterns)
 {
 	if (patterns->survey.no_index)

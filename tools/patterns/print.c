@@ -56,7 +56,7 @@ static bool is_counted(const struct patterns *patterns, size_t number)
 	struct pfw_slice name = { .escaped = false };
 
 	name.at = pfw_patterns_name(&patterns->found, number, &name.bytes);
-	/* --fname wants a copy for one of its files. */
+	/* --fname may select only one file of a copy. */
 	return pfw_pattern_counted(row) && (!fname->count || pfw_select_globs_match(fname, name));
 }
 

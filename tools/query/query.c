@@ -169,7 +169,7 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 	while (!error && pfw_pass_lines_next(&line)) {
 		if (pfw_select_entry(&query->select, worker->state, line.file, &line.entry))
 			error = add_hit(query, worker, hits, &line);
-		/* One block has as many as the whole output may have. */
+		/* A block keeps as many lines as the whole output. */
 		if (hits->count >= query->limit && !query->sorted)
 			break;
 	}

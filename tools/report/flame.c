@@ -16,7 +16,7 @@ static void say(void *user, const char *text)
 
 static int run_export(struct report *report)
 {
-	/* It prints no table. */
+	/* The export prints no table. */
 	const struct host host = { .user = report, .say = say, .stop = report->survey.stop };
 	struct host_words words = { .count = 0 };
 

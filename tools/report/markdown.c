@@ -36,7 +36,7 @@ static void put_findings(struct report *report)
 	}
 }
 
-/* What the commands say of the traces is said already, by the sheets. */
+/* The sheets have already printed the commands' messages about the traces. */
 static int print_part(const struct report *report, size_t number)
 {
 	struct host_words words = { .count = 0 };

@@ -91,7 +91,7 @@ static size_t count_ranks(const struct pfw_traces *traces)
 {
 	size_t ranks = 0;
 
-	/* They are in order of rank. */
+	/* The rows are in order of rank. */
 	for (size_t i = 0; i < traces->count; i++)
 		ranks += traces->file[i].head.rank >= 0 &&
 			 (!i || traces->file[i].head.rank != traces->file[i - 1].head.rank);
@@ -211,7 +211,7 @@ static bool is_html(const struct report *report)
 	return strcmp(report->format, "html") == 0;
 }
 
-/* What the page needs to know of the steps of which it has only some. */
+/* Totals for the page if it shows only some of the steps. */
 static void put_steps(struct report *report)
 {
 	const struct report_steps *steps = &report->steps;

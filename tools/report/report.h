@@ -38,7 +38,7 @@ void report_steps_release(struct report_steps *steps);
 #define REPORT_ROWS 10000u
 #define REPORT_STEP_ROWS 2000u
 
-/* What no index has is left out of runs with more events. */
+/* In runs with more events, tables without an index are left out. */
 #define REPORT_LINES 1000000
 
 struct report {
@@ -60,7 +60,7 @@ struct report {
 	char *flame; /* the flame graph; NULL: none */
 };
 
-/* What a command is about; only with --against: both runs, or the one before. */
+/* Which run a command reads; both runs, or the earlier one, only with --against. */
 enum report_of { OF_RUN, OF_BOTH, OF_BEFORE };
 
 /* Give a command the report's conditions, then the paths of what it is about. */

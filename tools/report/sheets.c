@@ -144,7 +144,7 @@ static void report_pack_row(struct report_pack *pack, const char *row, size_t by
 	fputs("]", pack->out);
 }
 
-/* What is asked of which command. */
+/* The commands and options of the sheets. */
 struct sheet {
 	const char *name;
 	const struct cli_command *command;
@@ -402,7 +402,7 @@ static void take_message(void *user, const char *text)
 void report_put_words(const struct report *report, enum report_of of, struct host_words *words)
 {
 	for (size_t i = 0; i < report->options; i++) {
-		/* It takes all runs in any case. */
+		/* This command always reads all runs. */
 		if (of != OF_BOTH || strcmp(report->words.word[i], "--all-runs") != 0)
 			host_word(words, report->words.word[i]);
 	}

@@ -61,7 +61,7 @@ static void say_repaired(struct rest *rest, const struct pfw_recovery *result)
 		  cli_plural(result->recovered), lost);
 }
 
-/* What cannot be repaired stays.  That is said once: the spool becomes executable as a mark. */
+/* A spool that cannot be repaired stays.  One message reports it: the spool becomes executable as a mark. */
 static void say_stays(struct rest *rest, const char *spool, const struct pfw_recovery *result)
 {
 	struct stat st;

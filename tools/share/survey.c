@@ -219,7 +219,7 @@ int survey_end(struct survey *survey, int error)
 
 /* ---- reading ---- */
 
-/* What takes less needs no reason. */
+/* A shorter reading needs no explanation. */
 #define LONG_NS 1000000000
 
 /* One pass of a fold. */
@@ -270,7 +270,7 @@ static void show_progress(void *user, uint64_t done, uint64_t all)
 	struct reading *reading = user;
 	const struct survey *survey = reading->survey;
 
-	/* One that reads again has said it. */
+	/* A second pass has already reported it. */
 	if (survey->lacks && !survey->quiet && !reading->host && !reading->said &&
 	    !reading->fold->again &&
 	    (int64_t)pfw_clock_ns(CLOCK_MONOTONIC) - reading->begun_ns > LONG_NS) {
@@ -297,7 +297,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	return block->result ? reading->fold->done(reading->fold->user, block) : 0;
 }
 
-/* Print a problem, unless many are printed already: who runs the command prints what it likes. */
+/* Print a problem, unless many are printed already; a host decides itself. */
 static void tell_problem(struct survey *survey, const char *path,
 			 const struct pfw_scan_problem *problem)
 {

@@ -32,7 +32,7 @@ struct survey {
 	size_t width;	   /* of tables of text: the terminal's; 0: no limit */
 	int64_t row_limit; /* -1: none; SURVEY_FEW_ROWS: few_rows for people, else none */
 	int64_t few_rows;
-	/* What no index has, so that lines are read; NULL: nothing, or it was asked for. */
+	/* The reason why lines are read: what no index has; NULL: none, or the user asked for it. */
 	const char *lacks;
 	/* How operands are opened: with PFW_TRACES_HEADS; not with PFW_TRACES_RANKS either. */
 	bool heads, whole;

@@ -1,7 +1,7 @@
 /* tools/share/unasked.h - leaves indexes of large, finished traces without being asked.
  *
- * A command that answers from indexes calls this when it cannot yet, and asks again.  Nothing of it
- * is an error: without an index the lines are read.  docs/index_format.rst says when and where.
+ * A command that can answer from indexes calls this if some are missing, and then tries again.  A failure
+ * is not an error: without an index the lines are read.  docs/index_format.rst says when and where.
  */
 #pragma once
 

@@ -29,7 +29,7 @@ int elfutils_open(char *why, size_t size)
 	}
 	ELFUTILS_CALLS(X)
 #undef X
-	/* What has C++ names mostly has brought it along; a program in C needs none. */
+	/* Programs with C++ names mostly bring libstdc++ along; a program in C does not need it. */
 	cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
 	demangle = cxx ? (__typeof__(demangle))dlsym(cxx, "__cxa_demangle") : NULL;
 	return 0;

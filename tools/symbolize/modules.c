@@ -22,7 +22,7 @@ static int digit_of(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What is no number of bytes in hex digits is no id. */
+/* An id is a whole number of bytes in hex digits. */
 static unsigned read_id(uint8_t id[MODULE_ID_MAX], const char *text, size_t bytes)
 {
 	if (bytes % 2 || bytes > 2 * MODULE_ID_MAX)

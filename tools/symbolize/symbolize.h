@@ -38,7 +38,7 @@ struct module {
 	struct Dwfl *dwfl; /* OPEN: one each, since all begin at address 0 */
 	struct Dwfl_Module *elf;
 	uint64_t bias; /* from an address of the ELF file to one of `dwfl` */
-	bool library;  /* not the user's: its frames say that they are of it */
+	bool library;  /* a library of the system: its frames end with its path */
 	char why[400]; /* MISSING, CHANGED */
 };
 

@@ -50,7 +50,7 @@ static int add_says(void *user, uint64_t pid, uint64_t tid, unsigned says)
 	return 0;
 }
 
-/* What the calls of a row mapped or touched, and their time if they are on no files. */
+/* The bytes that the calls of a row mapped or touched, and their time if they are not on files. */
 static void add_apart(struct table *table, const struct pfw_table_row *row)
 {
 	table_add_memory(table->memory, &row->name,

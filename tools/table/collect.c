@@ -156,8 +156,8 @@ static int run(struct table_pass *collect, const struct table_options *options, 
 	return init(collect) ?: survey_read(options->survey, input, &fold, SURVEY_ALL);
 }
 
-/* The plan of the first pass.  It expects that I/O calls of a thread do not overlap, so that self
- * time is duration.  Input that can be read only `once` gets its I/O calls nested in any case. */
+/* The plan of the first pass.  It assumes that I/O calls of a thread do not overlap, so that self
+ * time is duration.  For input that can be read only `once`, I/O calls are always nested. */
 static struct table_plan plan_first(const struct table_options *options, bool once)
 {
 	unsigned bits = table_bits(options);

@@ -79,8 +79,8 @@ bool table_columns_of_files(const struct table_options *options, enum pfw_index_
 unsigned table_columns_of(const struct table_options *options, const struct table_view *view,
 			  const struct table_column **column);
 
-/* What a column shows that a trace may lack altogether: of enum unrecorded.  UNRECORDED_KINDS: no
- * such thing, or the lines have some. */
+/* The kind of data (enum unrecorded) that a column shows and the whole trace lacks.  UNRECORDED_KINDS:
+ * none, or the lines have such data. */
 enum unrecorded table_column_lacks(const struct table_column *column,
 				   const struct table_view *view);
 

@@ -87,7 +87,7 @@ static void put_value(struct sheet *sheet, const struct table_view *view,
 		grid_number(&sheet->grid, table_column_kind(column), value);
 }
 
-/* Columns of the other section alone stay empty. */
+/* Columns that only the other section has stay empty. */
 static void put_row(struct sheet *sheet, const struct table_view *view,
 		    const struct table_column *const *column, unsigned columns,
 		    const struct pfw_average *row)

@@ -174,7 +174,7 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 	return line->launched_by ? pfw_table_spans_launch(&result->spans, entry, line, group) : 0;
 }
 
-/* With rows by file, a copy is in the rows of both of its files; --fname may want one of them. */
+/* With rows by file, a copy is in the rows of both its files; --fname may select one of them. */
 static int add_files(const struct table_pass *collect, unsigned number,
 		     struct pfw_pass_block *block, const struct pfw_entry *entry,
 		     struct pfw_table_line *line)

@@ -55,7 +55,7 @@ struct table_worker {
 	unsigned says;			/* enum pfw_table_says */
 };
 
-/* What a pass does, decided before it. */
+/* The plan of a pass. */
 struct table_plan {
 	struct pfw_table_how how;
 	bool by_names; /* rows are those of names, categories and ranks */

@@ -46,8 +46,8 @@ static int by_begin(const void *a, const void *b)
 	       PFW_ORDER(x->start_ns, y->start_ns);
 }
 
-/* The last one of that pid that has begun by then: an exec, or the pid's next use, begins another.
- * NULL: none. */
+/* The last process of that pid that began before that time; an exec, or reuse of the pid, begins another
+ * process.  NULL: none. */
 static const struct process *find(const struct table_processes *all, int64_t rank, uint64_t pid,
 				  int64_t at_ns)
 {

@@ -211,7 +211,7 @@ static inline const char *table_condition(const struct table_options *options)
 	return reach ? reach : select_args_but_rank(&options->wanted);
 }
 
-/* What no index knows of these options, for a message; NULL: indexes may be able to answer. */
+/* The option that no index can answer, for a message; NULL: indexes may be able to answer. */
 const char *table_needs_lines(const struct table_options *options);
 
 /* Fill the rows from indexes.  1; 0: they cannot answer, so the traces have to be read; -ENOMEM.

@@ -303,8 +303,8 @@ static void put_io(FILE *out, const char **before, const struct table_view *view
 			put_share(out, before, names[k], (double)apart_ns[k], wall);
 }
 
-/* Rows without names do not say which time is a step's or a loader's, so nothing is said of them.
- * If there are only steps and loading, compute was not recorded, which is not 0. */
+/* Rows without names do not show which time belongs to steps or loaders, so these are not printed.
+ * If there are only steps and loading, compute was not recorded; it is not 0. */
 static void put_compute(FILE *out, const char **before, const struct table_view *view, double wall)
 {
 	double loading_ns, self_ns;
@@ -312,7 +312,7 @@ static void put_compute(FILE *out, const char **before, const struct table_view 
 	if (!view->options->by_name)
 		return;
 	loading_ns = self_ns_of(view, PFW_LOADER_NAME);
-	/* What lies in no operator of a step is the rest of it, whatever the program does then. */
+	/* Time in a step but in no operator is the rest of the step, whatever the program does then. */
 	self_ns = view->self_us * 1000 - loading_ns - self_ns_of(view, "ProfilerStep");
 	if (pfw_saturate_whole(self_ns) > 0 || view->has_device)
 		put_share(out, before, "compute took", fmax(self_ns, 0), wall);
@@ -369,7 +369,7 @@ static void print_head(const struct table *table, const struct table_options *op
 	free(text);
 }
 
-/* Rows that nobody asked to leave out are not left out without a word. */
+/* If rows are left out without --row-limit, a message says so. */
 static void say_left_out(const struct table_options *options, const struct table_view *view)
 {
 	const struct survey *survey = options->survey;

@@ -73,7 +73,7 @@ int top_rank_add(struct top_rank *rank, const struct pfw_entry *entry, bool ring
 	if (entry->ts_ns < rank->older->until_ns && rank->added_before < LINES_MAX &&
 	    pfw_overlap_block_add(rank->older, entry, NULL))
 		return -ENOMEM;
-	/* What is in the rings comes again before the interval that ends now is evaluated. */
+	/* Events in the rings are read again before the present interval is evaluated. */
 	if (!ring && rank->added++ < LINES_MAX && pfw_overlap_block_add(rank->newer, entry, NULL))
 		return -ENOMEM;
 	return 0;

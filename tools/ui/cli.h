@@ -168,7 +168,7 @@ static inline bool cli_for_people(int format)
 	return format == CLI_TEXT || format == CLI_MD;
 }
 
-/* Flush `out`; a write that failed is said and makes the status CLI_USAGE. */
+/* Flush `out`; a failed write is reported and makes the status CLI_USAGE. */
 int cli_finish(FILE *out, const struct cli_command *command, int status);
 
 /* ---- where things are ---- */

@@ -88,7 +88,7 @@ void fit(struct fit_column *column, size_t count, size_t gap, size_t limit)
 			return;
 		hide(column, next->empty ? 0 : count, next);
 	}
-	/* What the last hidden column leaves free goes to the first one, if that was cut. */
+	/* The room that the last hidden column leaves goes to the first column, if that was cut. */
 	if (limit && count && column->width < first) {
 		column->width += limit - width;
 		column->width = column->width < first ? column->width : first;

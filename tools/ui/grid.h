@@ -113,7 +113,7 @@ void grid_title(FILE *out, int format, const char *title);
  * one output apart. */
 void grid_print(struct grid *grid, FILE *out, int format, const char *section);
 
-/* The same for who has the rows as a host: they are not given to it again. */
+/* The same for a host that has the rows already: it does not get them again. */
 void grid_write(struct grid *grid, FILE *out, int format, const char *section);
 
 /* The place of a column; `columns` of the grid: it has none of that key. */

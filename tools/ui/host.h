@@ -1,5 +1,5 @@
-/* ui/host.h - who gets what a command says and prints, if a program runs the command in its own
- * process.
+/* ui/host.h - the host: a program that runs a command in its own process, and gets the command's rows
+ * and messages.
  *
  * libpfwread.so.1 does (src/read/tables.c), and so does `pfw report`.  The command then writes to
  * no stream, draws no progress bar, catches no signal and leaves no index.

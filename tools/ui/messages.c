@@ -166,7 +166,7 @@ const char *cli_seconds(int64_t ns)
 
 /* A time in thousandths of its unit. */
 struct split {
-	uint64_t thousandths, rest, step; /* what is left of `step` ns, less than one of these */
+	uint64_t thousandths, rest, step; /* the rest, in `step` ns, less than one of these */
 	char unit[4];
 };
 
@@ -180,8 +180,8 @@ static inline struct split split(uint64_t size)
 	return (struct split){ size / 1000000, size % 1000000, 1000000, "s" };
 }
 
-/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and printing tables of many
- * steps would mostly be printing doubles. */
+/* A double rounds a tie by its digits.  Other values are rounded in the same way with integers, because
+ * printing doubles would take most of the time of large tables. */
 static inline bool is_tie(const struct split *split, uint64_t size)
 {
 	return 2 * split->rest == split->step || size >> 53;

@@ -337,7 +337,7 @@ static void check_manifests(struct validate *check, const char *argument)
 		free(entry);
 }
 
-/* What cannot be opened is said when it is checked. */
+/* A file that cannot be opened is reported when it is checked. */
 static void say_shared(void *user, const char *path, const char *why)
 {
 	struct validate *check = user;

@@ -18,7 +18,7 @@
 
 /* ---- checks of the lines of many processes in one compacted file (merged.c) ---- */
 
-/* What a process says of itself besides events: its last lines count, which have the sums so far. */
+/* The tracer's own lines of a process: the last ones count, because they have the sums so far. */
 struct merged_said {
 	uint64_t waited, waited_us;
 	/* operations that bypassed libc, or came too early, and are not in the trace */
@@ -67,7 +67,7 @@ const char *merged_problem(struct merged *merged, size_t number, char *text, siz
 struct cli_command;
 
 #define VALIDATE_SHOWN 10 /* problems printed per file; one broken writer makes as many as lines */
-/* Of more files, people are shown a line only of those that are not in order. */
+/* With more files, text shows a line only for files with problems. */
 #define VALIDATE_FILES 16
 #define VALIDATE_REASONS 16
 #define VALIDATE_NO_PLACE UINT64_MAX
@@ -91,7 +91,7 @@ struct validate {
 	int format;
 	bool quiet;
 	bool every; /* a line of each file, however many there are */
-	bool few;   /* only of those that are not in order */
+	bool few;   /* only of files with problems */
 	uint64_t unshown;
 	bool colours;
 	int status;

@@ -9,7 +9,7 @@
 #define GROUPS "/sys/fs/cgroup"
 #define FILE_BYTES 1024u /* of a path, or of what is read */
 
-/* The number behind a word that begins a line; 0 = there is none. */
+/* The number after a word that begins a line; 0 = no such line. */
 static uint64_t number_of(const char *text, const char *word)
 {
 	uint64_t value = 0;
@@ -40,7 +40,7 @@ static uint64_t number_in(const char *group, const char *file)
 	return value;
 }
 
-/* What files are in a cache, and not in use, is given back when memory is short.  Version 1 counts the groups
+/* Cached files that are not in use are freed when memory is short.  Version 1 counts the groups
  * below only in the total. */
 static uint64_t unused_in(const char *group)
 {

@@ -1,4 +1,4 @@
-/* common/base/maps.h - the memory that pfw_os_mmap() has mapped, for what gives all of it back. */
+/* common/base/maps.h - lists the mappings of pfw_os_mmap(), so that `pfw detach` can unmap all. */
 #pragma once
 
 #include <stdbool.h>

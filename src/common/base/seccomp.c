@@ -126,7 +126,7 @@ enum pfw_seccomp pfw_seccomp_ask(const struct sock_filter *filter, unsigned coun
 
 /* ---- our calls ---- */
 
-/* Those that the recorder makes, in whichever thread; WRITER: its thread cannot do without. */
+/* The system calls of the recorder, in any thread; WRITER: the writer's thread needs the call. */
 /* clang-format off */
 #define CALL(name) { #name, SYS_##name, false },
 #define WRITER(name) { #name, SYS_##name, true },

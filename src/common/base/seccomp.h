@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The worst that it does, whatever the arguments.  KILLS: or it asks somebody (SIGSYS, a
- * supervisor); also an answer that cannot be known beforehand. */
+/* The worst answer of the filter for any arguments.  KILLS: also SIGSYS, a supervisor, or an answer
+ * that cannot be known beforehand. */
 enum pfw_seccomp { PFW_SECCOMP_ALLOWS, PFW_SECCOMP_REFUSES, PFW_SECCOMP_KILLS };
 
-/* What is known before an instruction: memory for as many as the filter has, at most
+/* The known state before each instruction: memory for as many as the filter has, at most
  * BPF_MAXINSNS. */
 struct pfw_seccomp_state {
 	uint32_t value; /* of the accumulator */

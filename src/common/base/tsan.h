@@ -1,7 +1,7 @@
 /* common/base/tsan.h - whether this is a build for ThreadSanitizer.
  *
- * It does not see what assembly does in memory: each place that uses assembly for an atomic
- * operation needs this header, or a race is reported that is none.
+ * ThreadSanitizer does not see the memory accesses of assembly: each place that uses assembly for an
+ * atomic operation needs this header, or ThreadSanitizer reports a false race.
  */
 #pragma once
 

@@ -71,7 +71,7 @@ static inline char *put_fname(struct pfw_json_source *source, char *out, size_t 
 	return pfw_json_put_name_ref(source, out, ref);
 }
 
-/* The number of a call's stack, which is behind all else of its tail; 0 = the tail is too short. */
+/* The number of a call's stack, the last part of its tail; 0 = the tail is too short. */
 static __attribute__((noinline)) uint32_t stack_of(const struct pfw_json_source *source,
 						   const struct pfw_json_shape *shape)
 {

@@ -58,9 +58,9 @@ struct pfw_attach_block {
 	struct pfw_attach_head head;
 	char entry[16];	    /* PFW_ATTACH_ENTRY */
 	char library[4096]; /* path of the recorder, as the process sees it */
-	/* What the unloaded recorder leaves, up to the first that is 0: stub.c unmaps it. */
+	/* Mappings that the unloaded recorder leaves, up to the first 0: stub.c unmaps them. */
 	struct pfw_attach_memory left[1024];
-	/* What follows only C reads. */
+	/* Only C code reads the members below. */
 	uint32_t version;
 	uint32_t wish;
 	/* 0 or -errno; ECANCELED: nothing can be recorded; ESTALE: that was so before, begin once more */

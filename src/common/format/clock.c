@@ -178,7 +178,8 @@ static uint64_t onward_slope(const struct pfw_clock_map *map, uint32_t last, uin
 	for (i = last; i-- > 0;) {
 		if (to->mono_ns - map->pair[i].mono_ns >= BASE_NS) {
 			from = &map->pair[i];
-			noise = width / 2; /* the other pair's is little over such a time */
+			noise = width /
+				2; /* over such a time the error of the other pair is small */
 			break;
 		}
 	}

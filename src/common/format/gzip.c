@@ -24,7 +24,7 @@
 
 #define LEVEL 1 /* zlib's higher levels double the time for a tenth of the size */
 #define ZLIB_MEMORY_LEVEL 8
-/* deflate takes 264 KiB at this level, that of zlib-ng about twice as much. */
+/* zlib's deflate takes 264 KiB at this level, zlib-ng's about twice as much. */
 #define ZLIB_ARENA_BYTES (640u * 1024u)
 #define DEFLATE_INPUT_MAX (1u << 30)
 

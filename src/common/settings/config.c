@@ -298,7 +298,7 @@ static void say_without_effect(const struct reader *reader, char *const *environ
 	    (const char *const[4]){ "no effect: ", why });
 }
 
-/* What one variable takes from another. */
+/* Checks of variables that depend on each other. */
 static void say_combinations(const struct reader *reader, char *const *environ)
 {
 	const struct pfw_config *config = reader->config;

@@ -15,7 +15,7 @@
 #include "common/settings/keep.h"
 #include "common/settings/schedule.h"
 
-/* Which calls have their stacks taken.  Both 0: none.  One of them is. */
+/* Which calls have their stacks taken.  At least one member is 0; both 0: no calls. */
 struct pfw_stack_when {
 	uint64_t min_ns; /* calls of so long */
 	uint64_t every;	 /* each so many recorded calls of a thread */

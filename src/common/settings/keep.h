@@ -17,7 +17,7 @@ struct pfw_keep {
 	bool grows; /* beyond `bytes`, while memory is available */
 };
 
-/* What PFW_DUMP_ON says; 0 = not on that. */
+/* The conditions of PFW_DUMP_ON; 0 = no such condition. */
 struct pfw_dump_on {
 	uint64_t step_thousandths; /* of the median step */
 	uint64_t call_ns;

@@ -60,8 +60,8 @@ static bool add_slurm(struct pfw_text *run, char *const *environ)
 	if (!add_value(run, environ, "slurm-", "SLURM_JOB_ID") &&
 	    !add_value(run, environ, "slurm-", "SLURM_JOBID"))
 		return false;
-	/* mpirun's ranks have no step on its own node, and on others that of its daemons.  The
-	 * namespace of a step is slurm.pmix.JOB.STEP. */
+	/* Ranks of mpirun have no step on mpirun's own node, and the daemons' step on other nodes.
+	 * The namespace of a step is slurm.pmix.JOB.STEP. */
 	if (launch && strncmp(launch, "slurm.", 6) != 0)
 		add_value(run, environ, ".", "PMIX_NAMESPACE");
 	else if (!add_value(run, environ, ".", "SLURM_STEP_ID"))

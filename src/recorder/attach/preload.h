@@ -26,6 +26,6 @@ bool pfw_attach_wrappers(const struct pfw_preload *preload);
  * have not been counted yet.  Thread: init. */
 uint64_t pfw_attach_early_calls(const struct pfw_preload *preload);
 
-/* Forget the error of a dlsym() that found nothing, in this thread.  What is found clears it; dlerror()
- * would first make a text of it, and so allocate.  Thread: init. */
+/* Forget this thread's error of a dlsym() that found nothing.  A dlsym() that finds its name clears the
+ * error; dlerror() would allocate a text.  Thread: init. */
 void pfw_attach_clear_dlerror(void);

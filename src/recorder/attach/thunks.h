@@ -19,14 +19,14 @@ void pfw_thunks_begin(const struct pfw_attach_thunks *places);
 /* Whether every slot that needs a thunk has one. */
 bool pfw_thunks_suffice(void);
 
-/* How many there are, and whether some lie in a mapping of ours, since there was no room for them. */
+/* The number of thunks, and whether some lie in a mapping of ours because the libraries had no room. */
 unsigned pfw_thunks_used(bool *mapped);
 
 /* Lead all thunks to the wrappers that are needed, or to the real calls. */
 void pfw_thunks_lead(bool to_wrappers);
 
-/* What a slot of this call is to hold that may be copied: its thunk, which then leads to the wrapper, or
- * the wrapper. */
+/* The address for a slot of this call that the program may copy: the call's thunk, which then leads to
+ * the wrapper, or the wrapper. */
 void *pfw_thunks_of(unsigned row);
 
 /* Whether this is the call's thunk. */

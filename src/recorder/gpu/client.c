@@ -91,7 +91,7 @@ uint32_t pfw_cupti_client_register(void)
 	return CALLS.ActivityRegisterCallbacks(pfw_cupti_requested_buffer, completed);
 }
 
-/* What is still in CUPTI's buffers is lost by a kill, which cannot be counted: keep its time. */
+/* A kill loses the records in CUPTI's buffers; their number is not known, so keep their time. */
 static void note_delivered(uint64_t upto_ns)
 {
 	if (pfw_ring_host.header)
@@ -153,8 +153,8 @@ static const struct {
 	{ PFW_GPU_MEMCPY, PFW_CUPTI_KIND_MEMCPY_P2P },
 	{ PFW_GPU_MEMSET, PFW_CUPTI_KIND_MEMSET },
 	{ PFW_GPU_RUNTIME, PFW_CUPTI_KIND_RUNTIME },
-	/* Enabling the launching calls one by one has no effect in some processes (13.0): what is not
-	 * wanted is left out later. */
+	/* Enabling the launching calls one by one has no effect in some processes (13.0), so all are
+	 * enabled, and unwanted ones are left out later. */
 	{ PFW_GPU_DRIVER | PFW_GPU_LAUNCH, PFW_CUPTI_KIND_DRIVER },
 	{ PFW_GPU_SYNC | PFW_GPU_EVENT, PFW_CUPTI_KIND_SYNC }, /* events need this kind, too */
 	{ PFW_GPU_EVENT, PFW_CUPTI_KIND_CUDA_EVENT },

@@ -443,7 +443,7 @@ unsigned pfw_cupti_threads(void)
 	return pfw_cupti_thread_is_there();
 }
 
-/* This never waits, because a thread that forks or exits waits for the writer. */
+/* The writer never waits here, because a thread that forks or exits waits for the writer. */
 bool pfw_cupti_tick(void)
 {
 	int error;

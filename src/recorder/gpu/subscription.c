@@ -18,7 +18,7 @@ enum {
 #undef X
 };
 
-/* What we listen to: bit n of the masks below stands for heard[n]. */
+/* The callbacks that pfw uses: bit n of the masks below stands for heard[n]. */
 static const struct {
 	uint32_t domain, cbid;
 	bool range;
@@ -241,7 +241,7 @@ uint32_t pfw_cupti_other_unsubscribe(void *subscriber)
 	return CALLS.Unsubscribe(subscriber);
 }
 
-/* It would end our subscription, too. */
+/* cuptiFinalize() would end our subscription, too. */
 uint32_t pfw_cupti_other_finalize(void)
 {
 	return pfw_cupti_subscriber() ? PFW_CUPTI_OK : CALLS.Finalize();

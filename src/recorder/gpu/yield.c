@@ -89,8 +89,8 @@ static uint32_t disable(uint32_t kind)
 	return result;
 }
 
-/* torch.profiler takes nothing from its buffers unless CUPTI still holds one when it flushes.  So we
- * come back behind its flush: our own would have taken them all. */
+/* torch.profiler reads its buffers only if CUPTI still holds one when it flushes.  So we resume after
+ * its flush: a flush by us before would take all buffers. */
 static uint32_t flush_all(uint32_t flag)
 {
 	uint32_t result = pfw_cupti_lib.calls.ActivityFlushAll(flag);

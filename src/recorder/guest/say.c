@@ -11,7 +11,7 @@
 
 static bool is_quiet;
 
-/* Whose lines go into `said`; 0 = nobody's. */
+/* The thread whose messages go into `said`; 0 = none. */
 static _Atomic int32_t sayer;
 static struct pfw_text said;
 

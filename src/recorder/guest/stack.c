@@ -4,8 +4,8 @@
 #include <stdalign.h>
 #include <stdint.h>
 
-/* ISA-L takes 21 KiB; dlopen() of a library may take more.  In .bss: it cannot fail, pages that
- * nobody touches take no memory, and a forked child has its own. */
+/* ISA-L takes 21 KiB; dlopen() of a library may take more.  The stack is in .bss: allocation cannot
+ * fail, untouched pages take no memory, and a forked child has its own. */
 #define STACK_BYTES (128u * 1024u)
 static alignas(64) char stack[STACK_BYTES];
 

@@ -22,8 +22,8 @@ _Atomic bool pfw_locked;
  * thread pointer): zeroes tell it that it does not know this thread. */
 static size_t tls_bytes = TLS_BYTES;
 
-/* What libc reserves for a thread's data and its least stack; C libraries without it have no such
- * data. */
+/* libc's reserve for a thread's data and its least stack; C libraries without this function have no
+ * such data. */
 void pfw_own_thread_init(void)
 {
 	size_t (*least)(const pthread_attr_t *);

@@ -44,5 +44,5 @@ int pfw_own_thread_start(struct pfw_own_thread *worker, void (*work)(void *arg),
  * Signal: safe. */
 void pfw_own_thread_join(struct pfw_own_thread *worker);
 
-/* Whether a thread that libc knows is one of these.  Thread: any.  Signal: safe. */
+/* Whether a thread that libc knows is one of the recorder's.  Thread: any.  Signal: safe. */
 bool pfw_own_thread_is(pthread_t thread);

@@ -15,7 +15,7 @@
  */
 bool pfw_torch_loader_asked(void);
 
-/* It has answered.  True: it makes the steps and has no batch left.  Thread, Signal: the same. */
+/* The iterator has answered.  True: it makes the steps and has no batch left.  Thread, Signal: as above. */
 bool pfw_torch_loader_exhausted(void);
 
 /*

@@ -290,7 +290,7 @@ static void name_worker(int64_t pid, uint64_t number)
 	pfw_api_end_instant(&span);
 }
 
-/* Those of an iterator that has some: _MultiProcessingDataLoaderIter, or torchdata's
+/* The workers of an iterator: _MultiProcessingDataLoaderIter, or torchdata's
  * _StatefulMultiProcessingDataLoaderIter. */
 static void name_workers(const char *name)
 {

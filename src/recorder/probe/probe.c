@@ -137,7 +137,7 @@ static uint64_t make_ready(const _Atomic uint64_t *word, bool counted)
 	/* In direct mode the words never match, but a thread that has its ring may go on. */
 	if (!now || (pfw_thread.ring && pfw_thread.live == (now & ~PFW_SWITCH_DIRECT)))
 		return now;
-	/* This word never equals the thread's, so each event comes here and is counted. */
+	/* The word of this state never equals a thread's word, so each event comes here and is counted. */
 	if (now & PFW_SWITCH_LIMIT) {
 		pfw_ring_count_lost(PFW_LOST_LIMIT, counted);
 		return 0;
@@ -401,7 +401,7 @@ static void put_values(struct pfw_record *record, uint16_t call, const struct pf
 	}
 }
 
-/* What is behind the first slot, and behind the values. */
+/* The data after the first slot, and after the values. */
 static void put_tail(struct pfw_record *record, const struct pfw_ending *ending, uint32_t stack)
 {
 	char *out = (char *)(record + 1);

@@ -80,7 +80,7 @@ extern __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-e
 /* Reset this thread's state in a forked child: all of it is the parent's. */
 void pfw_thread_forked(void);
 
-/* What the probes ask of session, which they may not include. */
+/* Functions of the room session, which probes may not include. */
 struct pfw_probe_host {
 	/* First probe in a forked child: set the child up. */
 	void (*forked)(void);
@@ -105,7 +105,7 @@ struct pfw_probe_host {
 	void (*user_changed)(void);
 	/* This thread may soon reach no file by its name: open ours, the trace included, before. */
 	void (*hold_files)(void);
-	/* It has given up rights by this system call: our thread makes the call, too. */
+	/* This thread has given up rights by this system call: the writer's thread makes the call, too. */
 	void (*rights_given_up)(long number, const long *arg);
 	/* A seccomp filter is about to be put on this thread (NULL: the strict mode).  True: put it
 	 * on all threads, which are this one and ours. */

@@ -9,7 +9,7 @@
 #include "common/base/os.h"
 #include "common/base/text.h"
 
-/* What the program reads of its socket, it asks for with the same calls: they change nothing. */
+/* These calls only read the socket's state, so the program sees no difference. */
 static int option_of(int fd, int option)
 {
 	socklen_t bytes = sizeof(int);

@@ -13,7 +13,7 @@
 /* More than any name has. */
 #define PFW_SOCKET_NAME_BYTES 256
 
-/* What the kernel says of an open socket; its length, 0: unknown kind, or no socket.  Thread: app.
+/* The name of an open socket, from the kernel.  Its length; 0: unknown kind, or no socket.  Thread: app.
  * Signal: safe. */
 size_t pfw_socket_name(int fd, char name[PFW_SOCKET_NAME_BYTES]);
 

@@ -29,7 +29,7 @@ void pfw_counter_u64(struct pfw_counter_record *line, const char *key, uint64_t 
 void pfw_counter_f64(struct pfw_counter_record *line, const char *key, double value);
 unsigned pfw_counter_end(struct pfw_counter_record *line);
 
-/* What the samples ask of the session. */
+/* Functions of the session that samples call. */
 struct pfw_counters_host {
 	uint16_t template; /* of the API's records */
 	void (*put)(const struct pfw_record *record, unsigned slots);

@@ -47,7 +47,7 @@ __attribute__((constructor)) static void library_loaded(void)
 	errno = error;
 }
 
-/* What comes before a pfw_start(), or is not wanted yet, is not missed. */
+/* Calls before pfw_start(), or before recording was requested, do not count as missed. */
 static void count_early(const struct pfw_preload *preload)
 {
 	if (!preload->asked && pfw_session.io && !pfw_session.paused)

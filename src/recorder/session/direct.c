@@ -141,8 +141,8 @@ static bool no_ring_now(bool wanted)
 	return wanted && !pfw_thread.ring && until_ns && pfw_clock_ns(CLOCK_MONOTONIC) < until_ns;
 }
 
-/* Before the first event: a trace that seems impossible is tried at once, since a program that ends soon
- * may close standard error first (coreutils do), and then nobody would be told.  A forked child writes
+/* Before the first event: if the trace can probably not be made, try at once.  A program that ends soon
+ * may close standard error first (coreutils do), and the message would be lost.  A forked child writes
  * its first event at once anyway. */
 static bool can_begin(void)
 {

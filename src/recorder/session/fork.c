@@ -79,7 +79,7 @@ static void set_up_child(void *unused)
 
 	(void)unused;
 	pfw_session.forked = true;
-	/* This counts in the parent's spool: the mapping is shared. */
+	/* The child counts in the parent's spool, because the mapping is shared. */
 	if (wanted && !pfw_session.children)
 		atomic_fetch_add(&pfw_session.spool.header->excluded[PFW_EXCLUDED_CHILDREN], 1);
 	atomic_store(&pfw_session.holder, 0);

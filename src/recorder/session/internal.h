@@ -100,8 +100,8 @@ bool pfw_session_make_switches(void);
 
 /* ---- api.c ---- */
 
-/* Move the trace to the name that the identity gives now; `anew`: or, since it is complete, go on
- * in a new file of that name.  0 or -errno. */
+/* Rename the trace to the present name of the identity; `anew`: the trace is complete, so go on in a
+ * new file of that name.  0 or -errno. */
 int pfw_session_rename(bool anew);
 
 /* ---- start.c ---- */

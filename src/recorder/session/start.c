@@ -186,7 +186,7 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 
 	if (!id->rank.recorded || pfw_session_find_name(name.path, &name.compressed))
 		return false;
-	/* `pfw attach` wants to know; the writer would say so when there is an event. */
+	/* `pfw attach` reports the error at once; the writer would report it only at the first event. */
 	if (pfw_session.variables && !pfw_session_may_write(name.path))
 		return false;
 	if (pfw_session.writer.first_slots) /* the child's first event is waiting */
@@ -424,8 +424,8 @@ bool pfw_session_start(bool asked)
 {
 	struct start call = { .asked = asked };
 
-	/* A set-user-ID program, or one with capabilities: who started it, and chose the variables,
-	 * has fewer rights than it, and would choose what it writes where. */
+	/* A set-user-ID program, or one with capabilities: the user who started the program chose the
+	 * variables, has fewer rights than the program, and would choose what it writes. */
 	if (getauxval(AT_SECURE))
 		return false;
 	if (atomic_load(&pfw_session.state) == FRESH)

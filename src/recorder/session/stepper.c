@@ -119,7 +119,7 @@ static bool wanted(void)
 	return stepper.force == FORCE_NOTHING ? planned() : stepper.force == FORCE_ON;
 }
 
-/* What `pfw ctl status` shows. */
+/* The state that `pfw ctl status` shows. */
 static void publish(void)
 {
 	struct pfw_control *control = stepper.own;
@@ -235,9 +235,9 @@ static void take_back(void)
 }
 
 /*
- * When a step ends that nobody ends, at the end of the trace.  A step that a name began ends with
- * the last span or operator, because what the program does at its end is no part of it; 0: there
- * was none.
+ * The end of a step that is open at the end of the trace.  A step that a name began ends with the
+ * last span or operator, because the program's own end does not belong to the step; 0: there was
+ * none.
  */
 static uint64_t last_step_ends(void)
 {

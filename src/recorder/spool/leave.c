@@ -21,7 +21,7 @@ void pfw_spool_note(struct pfw_spool *spool, void *at, uint64_t offset, uint64_t
 	spool->parts++;
 }
 
-/* What of a chunk is not only records. */
+/* The bytes of a chunk that are not records. */
 static uint64_t kept_bytes(const struct pfw_spool *spool, const struct pfw_chunk *chunk)
 {
 	return chunk->kind == PFW_CHUNK_RING ? PFW_PAGE_BYTES : pfw_spool_usable(spool, chunk);
@@ -102,7 +102,7 @@ void pfw_spool_leave(struct pfw_spool *spool)
 
 	for (unsigned i = 0; i < spool->parts && !error; i++) {
 		error = leave_part(spool, &spool->part[i]);
-		/* What has left cannot be written into the file any more. */
+		/* Nothing can be written into the file any more after its memory has left it. */
 		if (!error || i)
 			spool->heap = true;
 	}

@@ -362,9 +362,10 @@ uint32_t pfw_ring_wanted(void)
 }
 
 /*
- * Whether the uncommitted slot at `ring->drained` holds up anything: records of a signal handler
- * that interrupted it, or of a thread that jumped out of it; or that thread, which waits for room.
- * A guess, hidden from ThreadSanitizer: it may read the tail of a record that is being filled.
+ * Whether the uncommitted slot at `ring->drained` blocks others: records of a signal handler that
+ * interrupted its probe, or of a thread that jumped out of the probe; or that thread, which waits
+ * for room.  The result is a guess, hidden from ThreadSanitizer: the function may read the tail of
+ * a record that is being filled.
  */
 __attribute__((no_sanitize("thread"))) static bool holds_up(const struct pfw_ring *ring,
 							    uint64_t word)

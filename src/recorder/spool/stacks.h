@@ -36,8 +36,8 @@ void pfw_stacks_module_done(int module);
 /* How many modules there are. */
 extern _Atomic uint32_t pfw_stacks_modules;
 
-/* Room for a text of at most `bytes` in the chunk, or NULL.  Give back what is not used, if nobody
- * has taken some since.  Thread: app.  Signal: safe. */
+/* Room for a text of at most `bytes` in the chunk, or NULL.  The second function returns unused room,
+ * unless another text was added since.  Thread: app.  Signal: safe. */
 char *pfw_stacks_text_take(uint32_t bytes);
 void pfw_stacks_text_return(const char *from, uint32_t bytes);
 

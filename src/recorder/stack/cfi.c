@@ -414,7 +414,7 @@ static bool run(struct reader *reader, struct program *program)
 		else if (!run_position(reader, program, op) && !run_address(reader, program, op))
 			run_register(reader, program, op);
 		if (program->location > program->pc)
-			return !reader->bad; /* the next row begins behind pc */
+			return !reader->bad; /* the next row begins after pc */
 	}
 	return !reader->bad;
 }

@@ -28,7 +28,7 @@ struct layout {
 	uint16_t cframe;     /* the current frame in it; NONE = there is no such struct */
 	uint16_t code, back; /* of a frame: the code object, the caller's frame */
 	uint16_t at;	     /* the instruction: its address; its number in 3.10 */
-	uint16_t owner;	     /* who has the frame; NONE = nobody */
+	uint16_t owner;	     /* the owner of the frame; NONE = no owner */
 	uint16_t owners;     /* from this owner on it is none of Python code */
 	uint16_t file, name, first, lines; /* PyCodeObject */
 	uint16_t units;			   /* the instructions; NONE: they are numbered */

@@ -180,7 +180,7 @@ LOCK(pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock), true, pthread_rwl
      "rwlock")
 LOCK(pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock), true, pthread_rwlock_trywrlock,
      "rwlock")
-/* These look at the limit first. */
+/* These functions check the limit first. */
 LOCK(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const struct timespec *limit),
      (lock, limit), (uint64_t)limit->tv_nsec < 1000000000, pthread_rwlock_tryrdlock, "rwlock")
 LOCK(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const struct timespec *limit),

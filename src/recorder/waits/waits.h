@@ -3,9 +3,9 @@
  * Room recorder/waits: records what a thread waits for in a lock, a condition, a barrier, a join or
  * a sleep.  It may use recorder/wrap and the rooms before it.
  *
- * A lock that is free is taken by its try function and is no event.  What waited less than
- * PFW_SYNC_MIN is summed.  As in every wrapper nothing is held while the real call runs, so a
- * thread may be cancelled in it, or a handler may jump out of it.
+ * The wrapper takes a free lock by its try function, without an event.  Waits shorter than
+ * PFW_SYNC_MIN are summed.  As in every wrapper, the recorder holds no lock while the real call
+ * runs, so a thread may be cancelled in the call, or a handler may jump out of it.
  */
 #pragma once
 

@@ -249,7 +249,7 @@ static long do_raw(const struct raw_call *call, int fd)
 
 	if (call->operations)
 		end_operations(call->operations, ret > 0 ? (uint64_t)ret : 0);
-	/* This wrapper runs also where syscall() is not recorded. */
+	/* This wrapper also runs if syscall() is not recorded. */
 	if (!traced || probe.call == PFW_CALL_NONE)
 		return ret;
 	if (ret > 0 && call->number == SYS_io_uring_enter)

@@ -88,7 +88,7 @@ static bool is_readable(const char *text, bool *wanted)
 	return true;
 }
 
-/* What an environment contains of ours. */
+/* The tracing variables that an environment contains. */
 struct found {
 	size_t count;
 	const char *preload; /* the value of LD_PRELOAD */

@@ -1,6 +1,7 @@
 /* recorder/wrap/rights.h - calls by which a thread gives up rights: the writer's thread does, too.
  *
- * They act on the calling thread alone, and a program without threads knows of no other.
+ * These calls act on the calling thread alone, and a program without threads does not know of the
+ * writer's thread.
  */
 #pragma once
 

@@ -304,7 +304,7 @@ static int give_up(struct pfw_writer *writer, void *arg)
 	long first = call->arg[0], error;
 
 	if (landlock) {
-		/* It wants this of a thread without CAP_SYS_ADMIN. */
+		/* The kernel requires no_new_privs of a thread without CAP_SYS_ADMIN. */
 		pfw_syscall6(SYS_prctl, 38 /* PR_SET_NO_NEW_PRIVS */, 1, 0, 0, 0, 0);
 		if (writer->files->own)
 			first = pfw_own_fds_borrow((int)first);

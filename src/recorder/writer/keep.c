@@ -1,11 +1,11 @@
 /* recorder/writer/keep.c - the flight recorder (PFW_KEEP): keeps the newest records, and dumps
  * them.
  *
- * A ring's list of stretches is what it keeps.  A thread that fills its stretch finds another one
- * laid ready; the writer takes it from those that nobody needs, or makes one as long as there is
- * room, or forgets the oldest stretch of all rings.  So a record costs its thread what it always
- * costs, and the writer a look when it is forgotten.  A dump is what other traces do all the time:
- * drain, encode, write, commit.  Since a stretch that is kept is in use, recovery finds it, too.
+ * The kept records of a ring are its list of stretches.  When a thread has filled its stretch, the
+ * next one is ready: the writer takes a free stretch, or makes one while there is room, or discards
+ * the oldest stretch of all rings.  So a record takes its thread no extra time, and the writer looks
+ * at it only when it is discarded.  A dump does what the writer of other traces always does: drain,
+ * encode, write, commit.  A kept stretch is in use, so recovery finds it, too.
  */
 #include <stdint.h>
 #include <string.h>
@@ -315,7 +315,7 @@ static void begin_dump(struct pfw_writer *writer)
 	atomic_store(&writer->dump_state, PFW_DUMP_RUNS);
 }
 
-/* What begins after the dump was asked for is for the next one. */
+/* Events that begin after the request are for the next dump. */
 static bool is_later(const struct pfw_record *record, const struct cut *until)
 {
 	return record->t0 > (record->flags & PFW_RECORD_EPOCH_NS ? until->ns : until->ticks);
@@ -402,7 +402,7 @@ static void forget_losses(struct pfw_writer *writer)
 	}
 }
 
-/* Wake those who wait for it. */
+/* Wake the threads that wait for the dump. */
 static void dump_is_over(struct pfw_writer *writer)
 {
 	atomic_store(&writer->dump_state, PFW_DUMP_NONE);

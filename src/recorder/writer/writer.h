@@ -134,7 +134,7 @@ struct pfw_writer {
 	struct pfw_steps_chunk *steps;	 /* NULL = no schedule steps counted */
 	uint64_t segment_first_id;	 /* id of the first line of this segment */
 	int last_error;
-	/* What lines in the trace or in text already report. */
+	/* The figures that lines of the trace, or messages, have already reported. */
 	struct {
 		bool process;
 		bool mappings;

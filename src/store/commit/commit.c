@@ -193,7 +193,7 @@ static int make_temporary(struct pfw_commit *commit, const char *path)
 		fd = pfw_open_new(path, 0600);
 		if (fd != -EEXIST)
 			break;
-		/* Left behind since we looked, or of a process at work. */
+		/* A killed command has left the file since the check, or a running one writes it. */
 		fd = is_mine(path) ? pfw_commit_open_locked(path, false, false) : -EBUSY;
 		if (fd == -ENOENT)
 			continue;

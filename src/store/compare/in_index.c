@@ -19,12 +19,12 @@
 /* A block keeps no more rows for the next one of its file. */
 #define KEPT_ROWS 256u
 
-/* What is known of a name of the block's summary. */
+/* The known facts about a name of the block's summary. */
 struct named {
 	bool known;
 	bool ready;  /* the same is known of all lines whose form is `form`, if `says` */
 	bool counts; /* has a row: the number `row` */
-	bool says;   /* its events may say their kind; `kind` is that of those that say `said` */
+	bool says; /* its events may have args.kind; `kind` is the kind of events with args.kind `said` */
 	uint8_t said_bytes;
 	char said[16];
 	enum pfw_compare_kind kind;

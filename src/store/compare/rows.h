@@ -12,7 +12,7 @@
 #include "store/math/sampled.h"
 #include "store/table/line.h"
 
-/* What may be recorded as a whole or not at all: bits of `kinds`. */
+/* Sources of events, each recorded as a whole or not at all: bits of `kinds`. */
 enum pfw_compare_kind {
 	PFW_COMPARE_IO,
 	PFW_COMPARE_OPERATOR,

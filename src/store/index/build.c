@@ -26,7 +26,7 @@ struct held {
 	struct held *next;
 };
 
-/* What work() must know of a file before its first block. */
+/* The facts about a file that work() needs before the first block. */
 struct named {
 	bool known;
 	struct pfw_fname_hashes *fnames; /* the names in a DFTracer file */
@@ -213,8 +213,8 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	return block->at >= ((const struct building *)user)->named[file].from;
 }
 
-/* Begin with what the index of an earlier state has: that of `from` bytes, unless another pfw has
- * made one since.  0, -EAGAIN or -ENOMEM. */
+/* Begin with the rows of the index of an earlier state of `from` bytes, unless another pfw has made
+ * an index since.  0, -EAGAIN or -ENOMEM. */
 static int resume(struct making *making, const char *path, uint64_t from)
 {
 	struct pfw_index *older;

@@ -135,7 +135,7 @@ void pfw_put_text(struct pfw_put *put, const char *text, size_t bytes);
 void pfw_put_string(struct pfw_put *put, const char *text); /* NULL: NULL */
 void pfw_put_blob(struct pfw_put *put, const void *data, size_t bytes);
 
-/* The next `columns`, of another index.  0; -EBADMSG: one has a value that none of ours has. */
+/* Read the next `columns` of another index.  0; -EBADMSG: a column has an impossible value. */
 int pfw_put_copy(struct pfw_put *put, struct pfw_index_row *row, unsigned columns);
 
 /* Write the row.  0 or -errno. */

@@ -33,7 +33,7 @@ static bool is_mine(const char *directory)
 	return stat(directory, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
-/* Make a directory that is missing in one of this user's: never root in somebody's home. */
+/* Make a missing directory inside a directory of this user: root makes none in other users' homes. */
 static void make_directory(const char *path)
 {
 	char parent[PATH_MAX];

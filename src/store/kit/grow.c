@@ -20,7 +20,7 @@ void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size)
 	size_t wanted = *room ? *room : FIRST_ZEROED;
 	char *bigger;
 
-	/* All of it is written: half of a large one would be too much. */
+	/* Growing to twice the size would waste up to half of a large array that is fully written. */
 	while (wanted <= number)
 		wanted += wanted * size < LARGE ? wanted : wanted / 4;
 	bigger = realloc(array, wanted * size);

@@ -27,8 +27,8 @@ static inline bool pfw_varint_get_wide(const uint8_t **at, uint64_t *value)
 	memcpy(&bytes, from, 8);
 	bytes = le64toh(bytes);
 	stops = ~bytes & 0x8080808080808080u;
-	/* What comes after the first stop is of the next one.  Without a stop all bits are
-	 * wanted. */
+	/* Bits after the first stop belong to the next number.  Without a stop all bits belong to
+	 * this one. */
 	bytes &= stops ^ (stops - 1);
 	*at += stops ? __builtin_ctzll(stops) / 8 + 1 : from[8] < 128 ? 9 : 10;
 	/* Join pairs of 7, 14 and 28 bits. */

@@ -66,7 +66,7 @@ struct pfw_entry {
 	bool disordered;   /* not in it, although all keys are ours */
 	char ph;	   /* X i C M, A for DFTracer's aggregates, '?' for any other text */
 	uint64_t id, pid, tid;
-	/* Set by who knows the file: see store/traces/processes.h. */
+	/* Set by the code that knows the file: see store/traces/processes.h. */
 	uint64_t process;
 	bool at_begin; /* its process wrote lines as spans began, not as they ended */
 	/* Exact; digits below a nanosecond are cut, and a duration so that ts_ns + dur_ns is at
@@ -157,7 +157,7 @@ static inline bool pfw_entry_u64(const struct pfw_entry *entry, unsigned i, uint
 
 	if (arg->type != PFW_VALUE_NUMBER)
 		return false;
-	/* There are eight bytes, with those in front of it. */
+	/* The value and the bytes before it are at least eight bytes. */
 	if (arg->bytes <= 8 &&
 	    pfw_bytes_take_last_number(pfw_bytes_load(at + arg->bytes - 8), arg->bytes, number))
 		return true;
@@ -180,7 +180,7 @@ static inline bool pfw_entry_i64(const struct pfw_entry *entry, unsigned i, int6
 	return pfw_number_i64(at, arg->bytes, number);
 }
 
-/* One of 64 bits, so that few of the recorder's keys share one; of a constant key a constant. */
+/* One of 64 bits for a key; few of the recorder's keys share a bit.  A constant for a constant key. */
 static inline uint64_t pfw_entry_key_bit(const char *key, size_t bytes)
 {
 	return bytes ? 1ull << ((bytes + (unsigned char)key[0] * 8u +

@@ -112,7 +112,7 @@ static bool has_members(struct checking *checking, const struct pfw_slice *objec
 	pfw_walk_init(&walk, should);
 	while (pfw_walk_next(&walk, &key, &value)) {
 		snprintf(word, sizeof(word), "%.*s", (int)key.bytes, key.at);
-		/* Who wrote it, and lists, which are compared by element. */
+		/* Keys that are not compared: the version that wrote the manifest, and lists, whose elements are. */
 		if (strcmp(word, "version") == 0 ||
 		    (value.type == PFW_VALUE_ARRAY && !number && strcmp(word, "ranks") != 0))
 			continue;

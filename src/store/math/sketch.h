@@ -25,8 +25,8 @@
 /* All zero: empty. */
 struct pfw_sketch {
 	uint64_t total;
-	/* Of buckets first .. first + room - 1; all other counts are 0.  Room 0: the `total`
-	 * durations themselves, sorted when somebody needs their order. */
+	/* Counts of buckets first .. first + room - 1; all others are 0.  Room 0: the `total`
+	 * durations themselves, sorted when their order is needed. */
 	uint64_t *count;
 	uint32_t first, room;
 	uint32_t capacity; /* of count[] */

@@ -33,7 +33,7 @@
 #define LIVES_LEAST 64u
 #define LIVES_LINES 512u
 
-/* What is known of the lines of a name of the block's summary. */
+/* The known facts about the lines of a name of the block's summary. */
 struct named {
 	bool known;
 	bool skip;     /* none of them counts */
@@ -301,7 +301,7 @@ static int take_spans(struct file *file, const struct block *block)
 	for (uint32_t i = 0; i < lines->names.count; i++)
 		file->name[i] = 0;
 	kept = error ? NULL : pfw_spill_end(&file->spans);
-	/* Those are kept in which later blocks may have events. */
+	/* Keep the spans in which later blocks may have events. */
 	for (size_t i = 0; i < lines->spans && !error; i++) {
 		bool owns = file->sorted && pfw_memory_may_own(&file->memory, &lines->span[i]);
 

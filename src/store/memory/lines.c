@@ -191,8 +191,8 @@ int pfw_memory_add_span(struct pfw_memory *memory, const struct pfw_memory_span 
 
 /* ---- order ---- */
 
-/* By time.  Spans come first, outer ones before inner ones (whose lines are written first), then
- * frees, which make room for the allocations of that moment. */
+/* By time.  At the same time: spans first, outer before inner ones (whose lines are written first),
+ * then frees, then allocations. */
 static int by_time(const void *a, const void *b)
 {
 	const struct pfw_memory_item *x = a, *y = b;

@@ -171,7 +171,7 @@ struct reading {
 	size_t names;
 };
 
-/* A process by its pid and a time of it, as that of a line is found. */
+/* A process by its pid and one of its times, as the process of a line is found. */
 static uint64_t process_of(const struct pfw_memory_from *from, uint64_t pid, int64_t ts_ns)
 {
 	struct pfw_entry entry = { .pid = pid, .ts_ns = ts_ns };

@@ -99,7 +99,7 @@ void pfw_merge_tell(struct merge_run *run, const struct merge_unit *unit, bool h
 
 /* ---- keys ---- */
 
-/* Whether no line of it is selected: another process, or outside of the window and no metadata. */
+/* Whether the unit has no selected line: another process, or outside the window without metadata. */
 static bool is_outside(const struct pfw_merge_file *file, const struct pfw_block *block,
 		       const struct pfw_sorted_mark *mark)
 {

@@ -30,7 +30,7 @@ static struct pfw_tree_frame *push(struct pfw_tree *tree)
 	return PFW_ROOM(tree->frame, tree->depth, tree->room) ? NULL : &tree->frame[tree->depth++];
 }
 
-/* What is more than times of the CPU; most spans have none of it. */
+/* Figures other than CPU times; most spans have none. */
 static __attribute__((noinline)) void set_more(const struct pfw_tree *tree,
 					       struct pfw_nested *nested, const struct sums *sums)
 {

@@ -13,7 +13,7 @@
 
 /* The most bytes of a name with escapes that are matched against globs. */
 #define PLAIN_BYTES 4096u
-/* What few lines need is kept out of what runs for every line, which then saves no registers. */
+/* Not inline: few lines need this, and the code for every line then saves no registers. */
 #define NOT_INLINE __attribute__((noinline))
 
 void *pfw_overlap_block_create(void)
@@ -303,7 +303,7 @@ static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *ent
 	return PFW_PUSH(steps->at, steps->count, steps->room, step);
 }
 
-/* What has no case of its own in add_known(), which runs for every line. */
+/* Lines without a case of their own in add_known(), which runs for every line. */
 static NOT_INLINE int add_rare(struct pfw_overlap_block *block, const struct pfw_entry *entry,
 			       const struct pfw_overlap_known *known, int64_t begin, int64_t end)
 {
@@ -353,7 +353,7 @@ static NOT_INLINE int add_new(struct pfw_overlap_block *block, const struct pfw_
 
 /* ---- lines ---- */
 
-/* Whether a call of that name is one on files. */
+/* Whether calls of that name are calls on files. */
 static bool is_on_files(const struct pfw_slice *name)
 {
 	const char *text = pfw_io_call_cat(name->at, name->bytes);

@@ -4,7 +4,7 @@
 #include "store/math/intervals.h"
 #include "store/overlap/overlap.h"
 
-/* What only the sweep needs: a run of 100,000 ranks has as many overlaps out of indexes. */
+/* The state of the sweep, allocated apart: overlaps from indexes (100,000 ranks) do not need it. */
 struct pfw_overlap_sweep {
 	struct pfw_union active[PFW_ACTIVITIES];
 	int64_t set_ns[PFW_OVERLAP_SETS];

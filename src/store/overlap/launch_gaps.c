@@ -131,7 +131,7 @@ static int add_gap(struct pfw_launch_gaps *gaps, int64_t call_ns, int64_t kernel
 		gaps->count++;
 		pfw_saturate_sum(&gaps->sum_ns, ns);
 		PFW_RAISE(gaps->max_ns, ns);
-		/* Else the stretches have all durations, which pfw_launch_gaps_end() merges. */
+		/* Otherwise the stretches have all durations; pfw_launch_gaps_end() merges them. */
 		if (!gaps->stretches && pfw_sketch_add(&gaps->gap, ns))
 			return -ENOMEM;
 	}

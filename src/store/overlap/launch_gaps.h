@@ -85,7 +85,7 @@ struct pfw_launch_gaps {
 	struct pfw_sketch gap;
 	/* Set by the caller: add the kernels to these, too, before `gap` gets them at the end; or NULL. */
 	struct pfw_gap_stretches *stretches;
-	/* Set by the caller: kernels that start in [from, to) are counted by somebody else. */
+	/* Set by the caller: other code counts kernels that start in [from, to). */
 	int64_t from_ns, to_ns;
 	/* A kernel may be among the unmatched ones because its call was forgotten. */
 	bool inexact;

@@ -129,7 +129,7 @@ int pfw_overlap_marks_end(struct pfw_overlap *overlap)
 
 	if (!marks || overlap->least_ns > overlap->greatest_ns)
 		return 0;
-	/* No event is behind the end. */
+	/* No event is after the end. */
 	error = pfw_gap_stretches_join(&marks->stretches, marks->passed);
 	error = error ? error : pfw_gap_stretches_cut(&marks->stretches, overlap->greatest_ns);
 	return error ? error : pass(overlap);
@@ -155,7 +155,7 @@ static void put_part(struct pfw_blob *blob, const struct pfw_overlap_part *part,
 		     (uint64_t)(part->greatest_ns - part->least_ns));
 }
 
-/* The kernels before a mark, since the mark before; `reach` is behind the mark, `back` before the other. */
+/* The kernels between the previous mark and this one; `reach` is after this mark, `back` before the previous. */
 static void put_stretch(struct pfw_blob *blob, const struct pfw_gap_stretch *stretch,
 			int64_t begin_ns, int64_t end_ns)
 {

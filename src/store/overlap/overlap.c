@@ -317,7 +317,7 @@ static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
 			error = pfw_overlap_marks_pass(overlap);
 			mark = pfw_overlap_next_mark(overlap);
 		}
-		/* What turns at the end, turns when the sweep goes on. */
+		/* A step that turns at until_ns turns when the sweep goes on. */
 		if (turn == next && next < until_ns && !error)
 			error = turn_steps(overlap, &turn);
 	}

@@ -23,7 +23,7 @@ static bool is_end(const struct pfw_overlap *all, size_t number)
 	return number == all->marks->passed;
 }
 
-/* What no step is in, nor kernels. */
+/* Times that are in no step, and without kernels. */
 static const struct pfw_overlap_mark begin_mark;
 
 static const struct pfw_overlap_mark *mark_of(const struct pfw_overlap *all, size_t number)
@@ -55,8 +55,8 @@ static int64_t back_of(const struct pfw_overlap *all, size_t number)
 /* ---- which blocks ---- */
 
 /*
- * Find the marks.  Kernels in the middle must have their launches in the window, and kernels behind the
- * window none in the middle, which has the time between the two.
+ * Find the marks.  Kernels in the middle must have their launches in the window.  Kernels after the window
+ * must have no launch in the middle, because the middle's figures contain the time between the two.
  */
 static bool find_middle(struct pfw_overlap_window *window)
 {
@@ -290,7 +290,7 @@ static int add_middle(struct pfw_overlap *overlap)
 
 	for (size_t i = window->from + 1; i <= window->to; i++)
 		pfw_overlap_times_add(marks, &mark_of(&window->all, i)->since, set_ns, 1);
-	/* The window's first event may be behind the begin of the middle, and its last end before its end. */
+	/* The window's first event may come after the begin of the middle, and its last end before the middle's end. */
 	if (overlap->least_ns > window->from_ns)
 		none_ns = pfw_saturate_sub(overlap->least_ns, window->from_ns);
 	if (overlap->greatest_ns < to_ns)

@@ -21,7 +21,7 @@ struct pfw_overlap_window {
 	size_t skipped;
 };
 
-/* Find the middle of a window.  Takes over *all, which was read with marks, in any case.  0 with *out for
+/* Find the middle of a window.  Always takes over *all, which was read with marks.  0 with *out for
  * pfw_overlap_window_close(); -ENOENT: there is none; or -ENOMEM.  Thread: one at a time, as all here. */
 int pfw_overlap_window_find(struct pfw_overlap_window **out, struct pfw_overlap *all,
 			    int64_t since_ns, int64_t until_ns);
@@ -34,5 +34,5 @@ void pfw_overlap_window_close(struct pfw_overlap_window *window);
  * pfw_overlap_end(), which sets overlap->misfit if the lines lead to another middle.  0 or -ENOMEM. */
 int pfw_overlap_use_window(struct pfw_overlap *overlap, const struct pfw_overlap_window *window);
 
-/* For pfw_overlap_end(): sweep to the middle, add it, and go on behind it.  0 or -ENOMEM. */
+/* For pfw_overlap_end(): sweep to the middle, add its figures, and go on after it.  0 or -ENOMEM. */
 int pfw_overlap_jump(struct pfw_overlap *overlap);

@@ -16,7 +16,7 @@
 #include "store/summary/summary.h"
 
 #define NAME_MAX_BYTES 65536u
-/* What few lines need is kept out of what runs for every call. */
+/* Not inline: few lines need this, and the code for every call stays small. */
 #define NOT_INLINE __attribute__((noinline))
 /* In of_row[]: no file. */
 #define NO_FILE UINT32_MAX
@@ -526,7 +526,7 @@ static NOT_INLINE bool appends(struct pfw_patterns_known *cell, const struct pfw
 	return append;
 }
 
-/* What a usual call does, as set_effect(): its bits; set *value and *bytes, which are 0. */
+/* The effect of a usual call, as set_effect(): its bits; sets *value and *bytes, which are 0. */
 static inline uint16_t usual_effect(const struct pfw_entry *entry, struct pfw_patterns_known *cell,
 				    const struct pfw_summary_last *last, int64_t *value,
 				    uint32_t *bytes)

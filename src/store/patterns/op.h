@@ -100,7 +100,7 @@ void pfw_pattern_ops_release(struct pfw_pattern_ops *ops);
 struct pfw_pattern_run {
 	struct pfw_pattern_ops ops;
 	size_t next;
-	int64_t next_ns; /* the time of that one, if there is one: all runs are compared by it */
+	int64_t next_ns; /* the time of operation `next`, if there is one: all runs are compared by this time */
 };
 
 /* An open file description: a descriptor and its duplicates share it. */

@@ -10,9 +10,9 @@
 #include "store/patterns/op.h"
 #include "store/summary/summary.h"
 
-/* What few operations need is kept out of what runs for each of them. */
+/* Not inline: few operations need this, and the code for every operation stays small. */
 #define NOT_INLINE __attribute__((noinline))
-/* What takes `usual` is compiled twice: most operations are so, as is_usual() says. */
+/* Functions with a parameter `usual` are compiled twice: is_usual() is true for most operations. */
 #define TWICE __attribute__((always_inline)) static inline
 /* Figures are prefetched this many operations ahead. */
 #define FETCH_AHEAD 8

@@ -98,7 +98,7 @@ struct pfw_pattern_ops {
 
 struct pfw_patterns_block {
 	struct pfw_text_ids names; /* of files; `of` is the row of a file of the summary, or 0 */
-	/* What those are of; it stays until the block is taken.  NULL: none. */
+	/* The summary to which those numbers belong; it stays until the block is taken.  NULL: none. */
 	const struct pfw_summary *summary;
 	struct pfw_pattern_ops ops;
 	uint64_t pid, tid; /* of the first operation */
@@ -188,10 +188,10 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 int pfw_patterns_end(struct pfw_patterns *patterns);
 
 /*
- * What operations that come later depend on, of a trace of one process whose rows and figures are
- * kept otherwise.  Write it before pfw_patterns_end(): *blob becomes empty if it is not known, or
- * would take more than `most` bytes.  Read it after the rows; -EAGAIN: they are not all.  What is taken then
- * must be of the same process.  0 or -errno.
+ * The state on which later operations depend, for a trace of one process whose rows and figures are
+ * kept elsewhere.  Write it before pfw_patterns_end(): *blob becomes empty if the state is not known, or
+ * would take more than `most` bytes.  Read it after the rows; -EAGAIN: rows are missing.  Blocks taken
+ * afterwards must be of the same process.  0 or -errno.
  */
 int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob, size_t most);
 int pfw_patterns_get_state(struct pfw_patterns *patterns, struct pfw_varints *reader);

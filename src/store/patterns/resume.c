@@ -137,7 +137,7 @@ int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob,
 	put_uses(blob, patterns);
 	error = error ? error : put_descriptors(blob, patterns);
 	error = error ? error : put_waiting(blob, patterns);
-	/* What came late would come in another order if it came later. */
+	/* Late operations would come in another order if they were read with later blocks. */
 	if (patterns->late || blob->bytes > most)
 		blob->bytes = 0;
 	return error;

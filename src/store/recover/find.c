@@ -72,8 +72,8 @@ static bool trace_of_base(const char *trace, const char *base)
 	return !pfw_paths_is_trace(base) && access(trace, F_OK) && pfw_recover_is_in(trace, base);
 }
 
-/* Whether the user of a spool may have made the trace: it is his, or he could create it.  Anybody
- * can put a spool into /dev/shm that names any trace; such a one is nobody's concern. */
+/* Whether the user of a spool may have made the trace: the trace is the user's, or the user could
+ * create it.  Any user can put a spool into /dev/shm that names any trace; such a spool is ignored. */
 static bool may_be_of(uid_t user, const char *trace)
 {
 	char directory[PATH_MAX];

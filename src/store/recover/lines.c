@@ -82,7 +82,7 @@ static uint64_t last_sign_of_life_ns(const struct pfw_spool_image *image)
 			  : image->header->start_ns;
 }
 
-/* Lines of modules that are behind the good part of the trace are written again. */
+/* Lines of modules after the good part of the trace are written again. */
 static void forget_later_modules(struct pfw_json *json)
 {
 	for (unsigned i = 0; json->stacks && i < PFW_STACK_MODULES; i++) {
@@ -126,8 +126,8 @@ static int start(struct pfw_spool_lines *lines)
 	return 0;
 }
 
-/* A flight recorder keeps whole stretches, which may be older than what was asked for.  The time is
- * counted from its last sign of life, so that rather too much is in the dump. */
+/* A flight recorder keeps whole stretches, which may be older than PFW_KEEP asks for.  The time counts
+ * from the last sign of life, so that the dump has too much rather than too little. */
 static bool is_unwanted(const struct pfw_spool_reading *reading, const struct pfw_record *record)
 {
 	uint64_t end = record->t0 + record->dur;

@@ -556,7 +556,7 @@ static int recover_as_owner(struct adoption *adoption, int fd)
 			    "cannot act as its owner, user %u: repair as that user",
 			    adoption->user);
 	if (seteuid(0) || setegid(group) || (count >= 0 && setgroups((size_t)count, groups)))
-		abort(); /* never go on with half of somebody's rights */
+		abort(); /* never go on with only a part of another user's rights */
 	return error;
 }
 

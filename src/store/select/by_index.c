@@ -120,7 +120,7 @@ static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
 
 	if (error)
 		return error;
-	/* The damage of a trace is reported by who reads it. */
+	/* The code that reads the trace reports its damage. */
 	asking.ph = pfw_index_meta(index)->problems ? 0 : select->ph;
 	error = pfw_index_blocks(index, &file->blocks);
 	if (!error) {

@@ -121,8 +121,8 @@ int pfw_select_add(struct pfw_select *select, enum pfw_select_option option, con
 int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
 			   void (*say)(void *user, const char *path, const char *why), void *user);
 
-/* Whether one of the globs matches the whole text, which is unescaped, and none of those that leave out
- * does; if all leave out, whether none does.  False without globs.  Thread: any. */
+/* Whether one of the globs matches the whole unescaped text and none of the excluding globs does; if all
+ * globs exclude, whether none matches.  False without globs.  Thread: any. */
 bool pfw_select_globs_match(const struct pfw_select_globs *globs, struct pfw_slice text);
 /* Whether a number is in one of the ranges; true if there are none. */
 bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t number);

@@ -127,7 +127,7 @@ static void put_child(struct pfw_sqlite_filling *filling, unsigned level,
 	memcpy(take_cell(filling, level, bytes), cell, bytes);
 }
 
-/* Write the page of a level, behind the file's header if it is the first one. */
+/* Write the page of a level; the first page begins after the file's header. */
 static int write_level(struct pfw_sqlite_table *table, unsigned level, uint32_t number,
 		       uint32_t last)
 {

@@ -49,7 +49,7 @@ struct pfw_sqlite_table {
 int pfw_sqlite_add(struct pfw_sqlite_table *table, int64_t id, const struct pfw_sqlite_value *value,
 		   unsigned columns);
 
-/* What the database says of a table. */
+/* The row of a table in the database's schema. */
 struct pfw_sqlite_schema {
 	const char *name, *sql;
 };

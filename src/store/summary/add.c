@@ -95,7 +95,7 @@ static int64_t file_row(struct pfw_summary *summary, const struct pfw_slice *fna
 
 /* ---- args ---- */
 
-/* What add_io() needs of the args. */
+/* The args that add_io() needs. */
 struct io_args {
 	struct pfw_value fname;
 	int64_t ret;

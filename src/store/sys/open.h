@@ -40,7 +40,7 @@ int pfw_rename_new(const char *from, const char *to);
 /* When a file's content was last changed, in ns since the epoch. */
 int64_t pfw_changed_ns(const struct stat *st);
 
-/* The directory of a path, of *bytes bytes, behind which no '\0' stands. */
+/* The directory of a path, *bytes bytes without a '\0' at the end. */
 const char *pfw_directory_of(const char *path, size_t *bytes);
 
 /* Open a directory, to sync it. */
@@ -53,7 +53,7 @@ int pfw_open_inside(const char *root, const char *path);
 /* Whether a file's content may be believed: it belongs to this user, to root, or to `owner`. */
 bool pfw_is_trusted(const struct stat *st, uid_t owner);
 
-/* What a file's locks and openers say of its writer. */
+/* Whether a file has a writer, by its locks and open descriptors. */
 enum pfw_writing {
 	PFW_WRITING_NONE,
 	PFW_WRITING_ACTIVE,  /* locked, or open for writing in another process of this host */

@@ -76,7 +76,7 @@ static int append_arg(char text[ARGS_BYTES], int used, const struct pfw_slice *k
 	return append(text, used, "\"", quoted);
 }
 
-/* What a form has of these args: each run follows each other in the line. */
+/* The places of these args in a form: runs of args that follow each other in the line. */
 #define RUNS 4u
 struct form_runs {
 	uint64_t form;

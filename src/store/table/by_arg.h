@@ -10,7 +10,7 @@
 #include "store/sys/spill.h"
 #include "store/table/line.h"
 
-/* An index with more rows of one of the two has none of it. */
+/* If one of the two has more rows, the index has no rows of that kind. */
 #define PFW_TABLE_ARG_ROWS 262144u
 
 /* ---- GPU work of a block ---- */

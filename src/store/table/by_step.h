@@ -20,7 +20,7 @@ struct pfw_table_run {
 	uint32_t calls;
 };
 
-/* One of them: one of millions, so it is small. */
+/* One event's contribution to a step; there are millions, so the struct is small. */
 struct pfw_table_event {
 	uint32_t start_ns, dur_ns;
 	uint32_t bytes; /* and PFW_TABLE_TRANSFER, if it moves bytes */

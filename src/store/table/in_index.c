@@ -365,7 +365,7 @@ static void learn_form(struct block *block, const struct pfw_entry *entry, struc
 	form->named = form->kind ? entry->named : 0;
 }
 
-/* Not inline: calls, which are most lines, need no registers of it. */
+/* Not inline: for calls, which are most lines, no registers are saved. */
 static __attribute__((noinline)) int add_span(struct block *block, const struct pfw_entry *entry,
 					      uint32_t name)
 {

@@ -163,7 +163,7 @@ static enum took take_arg(const struct pfw_slice *key, const struct pfw_value *v
 
 /* ---- args of a form ---- */
 
-/* What all lines of a form say, and which args the others are: most are the same in all. */
+/* The values that all lines of a form share (most of them), and the args whose values differ. */
 struct known {
 	uint64_t form; /* entry->form; 0: none */
 	uint32_t take; /* bits of args, in `shapes` of those that are input_shapes */
@@ -367,7 +367,7 @@ static inline void link_work(struct pfw_table_line *line, unsigned kind,
 
 /* ---- lines of a form ---- */
 
-/* What link_work() does if no number but one that may differ is known. */
+/* link_work() for work of which only a number that may differ is known. */
 static struct pfw_table_link link_of(const struct pfw_table_form *form)
 {
 	struct pfw_table_line none = { .device = form->line.device }, one = none;

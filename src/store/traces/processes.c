@@ -250,7 +250,7 @@ struct entry {
 	bool compacted;
 };
 
-/* One process has one rank and run, too: in traces that somebody made nothing else may differ. */
+/* A process has one rank and one run; in a forged trace these alone may differ. */
 static int compare_identities(const struct entry *x, const struct entry *y)
 {
 	const struct pfw_trace *a = x->head, *b = y->head;
