@@ -180,8 +180,7 @@ enum pfw_call {
 /* The next definition of each call after ours, found by the preload object; NULL if this libc has
  * none.  Filled before any wrapper can run. */
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored \
-	"-Wdeprecated-declarations" /* programs call deprecated functions, too */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs call them in spite of it */
 struct pfw_real_calls {
 #define CALL_ANY(category, ret, name, ...) __typeof__(name) *name;
 #include "common/calls/calls.def"
