@@ -84,11 +84,11 @@ def changed(old, new):
 
 
 def bomb():
-    """A GiB of one line in a MiB."""
+    """One line of twice the memory that a command may have, in some hundred KiB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = process_line().encode() + b'{"id":2,"name":"'
     parts = [packer.compress(head)]
-    parts += [packer.compress(b"x" * MIB) for _ in range(1024)]
+    parts += [packer.compress(b"x" * MIB) for _ in range(2 * MEMORY // MIB)]
     return b"".join(parts) + packer.flush()
 
 
