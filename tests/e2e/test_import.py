@@ -212,6 +212,10 @@ def test_forms_of_the_file(tmp_path, text):
 def test_what_traces_have_nothing_for_is_counted(tmp_path):
     found, said = imported(json.dumps([EVENT, {**EVENT, "ph": "b", "id": 1}]), tmp_path)
     assert len([line for line in found if line["cat"] == "app"]) == 1 and "1 event left out" in said
+    ends = {key: EVENT[key] for key in ("pid", "tid", "ts")}
+    found, said = imported(json.dumps([EVENT, {**EVENT, "ph": "B"}, {**ends, "ph": "E"}]), tmp_path)
+    assert len([line for line in found if line["cat"] == "app"]) == 1 and "2 events left out" in said
+    assert "without `name`" not in said
 
 
 HOSTILE = {

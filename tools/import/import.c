@@ -76,6 +76,8 @@ static bool is_whole(struct import *import, uint64_t at, const struct pfw_entry 
 {
 	unsigned missing = pfw_entry_missing(entry);
 
+	if (entry->ph == '?') /* left out, and such an end (E) has no name */
+		missing &= ~(unsigned)PFW_ENTRY_NAME;
 	if (entry->kind == PFW_ENTRY_BAD)
 		problem(import, at, "%s at character %zu of an event", entry->why,
 			entry->why_at + 1);
