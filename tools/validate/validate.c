@@ -210,7 +210,8 @@ static void check_index(struct validate *check, const char *path)
 	int error = pfw_index_check(path, &differs, how, sizeof(how));
 
 	if (!error && differs)
-		validate_say_file(check, "its index is wrong (%s): `pfw index` makes it anew", how);
+		validate_say_file(check, "its index is wrong (%s): `pfw index` makes it again",
+				  how);
 	else if (error && error != -ENOENT)
 		validate_say_file(check, "its index cannot be checked: %s", strerror(-error));
 }
