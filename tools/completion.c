@@ -391,8 +391,7 @@ static int completion(const struct cli_command *command, int argc, char **argv)
 			return cli_finish(stdout, command, CLI_OK);
 		}
 	}
-	cli_error(command->name, "for which shell? bash, zsh or fish");
-	return CLI_USAGE;
+	return cli_error(command->name, "for which shell? bash, zsh or fish");
 }
 
 const struct cli_command cli_completion = {

@@ -215,11 +215,10 @@ static int run_ctl(const struct cli_command *command, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (args.operands != 2) {
-		cli_error(command->name, "give a process id and what it is to do: pfw ctl PID "
-					 "start|stop|step|flush|dump|status");
-		return CLI_USAGE;
-	}
+	if (args.operands != 2)
+		return cli_error(command->name,
+				 "give a process id and what it is to do: pfw ctl PID "
+				 "start|stop|step|flush|dump|status");
 	return cli_finish(stdout, command, steer(command, argv, ctl.format, ctl.quiet));
 }
 

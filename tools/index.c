@@ -289,11 +289,10 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (!indexing.partial && (indexing.out || indexing.as)) {
-		cli_error(command->name,
-			  "--output and --as need --partial: an index is written beside its trace");
-		return CLI_USAGE;
-	}
+	if (!indexing.partial && (indexing.out || indexing.as))
+		return cli_error(
+			command->name,
+			"--output and --as need --partial: an index is written beside its trace");
 	if (indexing.partial)
 		return partial_make(&(struct partial_options){ .command = command,
 							       .out = indexing.out,

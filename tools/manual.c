@@ -157,10 +157,8 @@ int manual_main(int argc, char **argv, int *word)
 		if (!command)
 			return -1;
 	}
-	if (format == 2 && command) {
-		cli_error("help", "--format rst is a list of all commands, not of one");
-		return CLI_USAGE;
-	}
+	if (format == 2 && command)
+		return cli_error("help", "--format rst is a list of all commands, not of one");
 	if (command)
 		(format ? man_command : cli_help)(stdout, command);
 	else

@@ -40,31 +40,26 @@ static int unknown(const char *word)
 	const char *nearest;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(aliases); i++) {
-		if (strcmp(word, aliases[i].theirs) == 0 && manual_find(aliases[i].ours)) {
-			cli_error(NULL, "there is no command %s: it is called %s here", word,
-				  aliases[i].ours);
-			return CLI_USAGE;
-		}
+		if (strcmp(word, aliases[i].theirs) == 0 && manual_find(aliases[i].ours))
+			return cli_error(NULL, "there is no command %s: it is called %s here", word,
+					 aliases[i].ours);
 	}
 	for (size_t i = 0; i < CLI_ARRAY_LEN(cli_commands); i++)
 		names[i] = cli_commands[i] ? cli_commands[i]->name : NULL;
 	for (size_t i = 0; i < CLI_ARRAY_LEN(in_python); i++) {
 		if (strcmp(word, in_python[i].name) != 0)
 			continue;
-		cli_error(NULL, "pfw %s is a command of the Python package: pip install %s", word,
-			  in_python[i].package);
-		return CLI_USAGE;
+		return cli_error(NULL, "pfw %s is a command of the Python package: pip install %s",
+				 word, in_python[i].package);
 	}
 	nearest = cli_nearest(word, names);
 	if (nearest)
-		cli_error(NULL, "there is no command %s; did you mean %s?", cli_name(word),
-			  nearest);
-	else
-		cli_error(NULL,
-			  "there is no command %s, and no pfw-%s on the PATH; `pfw --help` lists "
-			  "the commands",
-			  cli_name(word), cli_name(word));
-	return CLI_USAGE;
+		return cli_error(NULL, "there is no command %s; did you mean %s?", cli_name(word),
+				 nearest);
+	return cli_error(NULL,
+			 "there is no command %s, and no pfw-%s on the PATH; `pfw --help` lists "
+			 "the commands",
+			 cli_name(word), cli_name(word));
 }
 
 int main(int argc, char **argv)
@@ -97,11 +92,9 @@ int main(int argc, char **argv)
 			external_run(argv[2], asked);
 		return unknown(argv[2 + word]);
 	}
-	if (argv[1][0] == '-') {
-		cli_error(NULL, "there is no option %s; `pfw --help` lists the commands",
-			  cli_name(argv[1]));
-		return CLI_USAGE;
-	}
+	if (argv[1][0] == '-')
+		return cli_error(NULL, "there is no option %s; `pfw --help` lists the commands",
+				 cli_name(argv[1]));
 	command = manual_find(argv[1]);
 	if (command)
 		return command->main(command, argc - 2, argv + 2);

@@ -258,11 +258,9 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (!args.operands && !repair.every) {
-		cli_error(command->name,
-			  "name a trace, its base name, a directory or a spool; or --all");
-		return CLI_USAGE;
-	}
+	if (!args.operands && !repair.every)
+		return cli_error(command->name,
+				 "name a trace, its base name, a directory or a spool; or --all");
 	signal(SIGXFSZ, SIG_IGN); /* a write beyond RLIMIT_FSIZE is to fail */
 	for (int i = 0; i < args.operands; i++)
 		repair_argument(&repair, argv[i]);

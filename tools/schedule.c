@@ -157,12 +157,10 @@ static int run_schedule(const struct cli_command *command, int argc, char **argv
 		return CLI_USAGE;
 	if (asked.plan.kind != PFW_PLAN_STEPS)
 		return explain(command, &asked.plan);
-	if (!pfw_schedule_valid(schedule)) {
-		cli_error(command->name,
-			  PFW_SCHEDULE_INVALID ": --active is %u and must be 1 or more",
-			  schedule->active);
-		return CLI_USAGE;
-	}
+	if (!pfw_schedule_valid(schedule))
+		return cli_error(command->name,
+				 PFW_SCHEDULE_INVALID ": --active is %u and must be 1 or more",
+				 schedule->active);
 	if (!schedule->warmup)
 		cli_error(command->name, PFW_SCHEDULE_NO_WARMUP);
 	if (asked.steps == UINT64_MAX)

@@ -68,10 +68,8 @@ int advice_pass_operands(struct host_words *words, const struct cli_args *args)
 		if (asprintf(&word, "%s%s", *args->argv[i] == '-' && args->argv[i][1] ? "./" : "",
 			     args->argv[i]) < 0)
 			word = NULL;
-		if (add_word(words, word)) {
-			cli_error(args->command->name, "%s", strerror(ENOMEM));
-			return CLI_USAGE;
-		}
+		if (add_word(words, word))
+			return cli_error(args->command->name, "%s", strerror(ENOMEM));
 	}
 	return -1;
 }

@@ -25,8 +25,8 @@ struct anonymise {
 
 static int fail(const struct anonymise *anonymise, const char *path, int error)
 {
-	cli_error(anonymise->survey.command->name, "%s: %s", cli_name(path), strerror(error));
-	return CLI_USAGE;
+	return cli_error(anonymise->survey.command->name, "%s: %s", cli_name(path),
+			 strerror(error));
 }
 
 /* ---- the key ---- */
@@ -65,10 +65,10 @@ static int get_key(struct anonymise *anonymise)
 	close(fd);
 	if (!error && st.st_size == ANONYMISE_KEY_BYTES)
 		return CLI_OK;
-	cli_error(anonymise->survey.command->name,
-		  "%s: not a key of %u bytes: name a file that does not exist, and a key is made",
-		  cli_name(anonymise->key_path), ANONYMISE_KEY_BYTES);
-	return CLI_USAGE;
+	return cli_error(
+		anonymise->survey.command->name,
+		"%s: not a key of %u bytes: name a file that does not exist, and a key is made",
+		cli_name(anonymise->key_path), ANONYMISE_KEY_BYTES);
 }
 
 /* ---- the copies ---- */

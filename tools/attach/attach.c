@@ -491,10 +491,8 @@ static int attach_main(const struct cli_command *command, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (args.operands != 1) {
-		cli_error(command->name, "give one process id: pfw %s PID", command->name);
-		return CLI_USAGE;
-	}
+	if (args.operands != 1)
+		return cli_error(command->name, "give one process id: pfw %s PID", command->name);
 	if (!cli_pid(command, argv[0], &pid))
 		return CLI_USAGE;
 	wish.pid = pid;

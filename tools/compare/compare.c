@@ -286,12 +286,11 @@ static int run(void *user, struct cli_args *args)
 	struct compare *compare = user;
 	int status;
 
-	if (args->operands != 2 && !between(args)) {
-		cli_error(compare->survey.command->name,
-			  "takes two sides, A and B; several runs of a side with `--` between the "
-			  "sides, with commas, or as a directory or a quoted glob");
-		return CLI_USAGE;
-	}
+	if (args->operands != 2 && !between(args))
+		return cli_error(
+			compare->survey.command->name,
+			"takes two sides, A and B; several runs of a side with `--` between the "
+			"sides, with commas, or as a directory or a quoted glob");
 	settle(compare);
 	compare->survey.stop = stop_watch();
 	status = read_sides(compare, args) ?: judge(compare);

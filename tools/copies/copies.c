@@ -22,8 +22,7 @@ struct copies_copy {
 
 static int fail(const struct copies *copies, const char *path, int error)
 {
-	cli_error(copies->survey->command->name, "%s: %s", cli_name(path), strerror(error));
-	return CLI_USAGE;
+	return cli_error(copies->survey->command->name, "%s: %s", cli_name(path), strerror(error));
 }
 
 /* ---- the files ---- */
@@ -224,9 +223,8 @@ int copies_check(const struct copies *copies)
 
 	if (lstat(copies->path, &st) < 0)
 		return CLI_OK;
-	cli_error(copies->survey->command->name, "%s exists already: give a new name",
-		  cli_name(copies->path));
-	return CLI_USAGE;
+	return cli_error(copies->survey->command->name, "%s exists already: give a new name",
+			 cli_name(copies->path));
 }
 
 int copies_write(struct copies *copies, struct survey_input *input)
@@ -235,13 +233,11 @@ int copies_write(struct copies *copies, struct survey_input *input)
 
 	copies->fd = -1;
 	copies->traces = &input->traces;
-	if (copies->single && input->traces.count > 1) {
-		cli_error(
+	if (copies->single && input->traces.count > 1)
+		return cli_error(
 			copies->survey->command->name,
 			"%s: the copies of %zu traces go to a directory: give a name without .pfw",
 			cli_name(copies->path), input->traces.count);
-		return CLI_USAGE;
-	}
 	copies->copy = calloc(input->traces.count, sizeof(*copies->copy));
 	if (!copies->copy)
 		return fail(copies, copies->path, ENOMEM);

@@ -134,8 +134,7 @@ struct writing {
 
 static int refuse(const struct export *export, const char *why)
 {
-	cli_error(export->survey.command->name, "%s", why);
-	return CLI_USAGE;
+	return cli_error(export->survey.command->name, "%s", why);
 }
 
 /* ---- one output file ---- */
@@ -319,11 +318,9 @@ static int write_directory(struct export *export, size_t *file, size_t count)
 
 	if (!export->out_path)
 		return refuse(export, "--format tensorboard writes one file per rank: give -o DIR");
-	if (mkdir(export->out_path, 0777) < 0 && errno != EEXIST) {
-		cli_error(export->survey.command->name, "%s: %s", cli_name(export->out_path),
-			  strerror(errno));
-		return CLI_USAGE;
-	}
+	if (mkdir(export->out_path, 0777) < 0 && errno != EEXIST)
+		return cli_error(export->survey.command->name, "%s: %s", cli_name(export->out_path),
+				 strerror(errno));
 	/* Move the files of one rank to the front, write them, and go on with the rest. */
 	while (count && status <= CLI_PROBLEMS) {
 		size_t same = 1;
@@ -440,8 +437,8 @@ static int take(void *user, const struct cli_args *args, int option)
 			return CLI_OK;
 		}
 	}
-	cli_error(export->survey.command->name, "--format %s: want " FORMATS, cli_name(name));
-	return CLI_USAGE;
+	return cli_error(export->survey.command->name, "--format %s: want " FORMATS,
+			 cli_name(name));
 }
 
 /* Let pfw-parquet write parquet, with the same words. */

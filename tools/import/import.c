@@ -183,21 +183,19 @@ static int convert(struct import *import)
 
 static int refuse(const struct import *import, const char *why)
 {
-	cli_error(import->command->name, "%s", why);
-	return CLI_USAGE;
+	return cli_error(import->command->name, "%s", why);
 }
 
 static int check_input(struct import *import)
 {
 	struct stat in, out;
 
-	if (strcmp(import->path, "-") == 0 || stat(import->path, &in) < 0 || !S_ISREG(in.st_mode)) {
-		cli_error(import->command->name, "%s: %s", cli_name(import->path),
-			  strcmp(import->path, "-") != 0 && stat(import->path, &in) < 0
-				  ? strerror(errno)
-				  : "not a file: it is read more than once, so save it first");
-		return CLI_USAGE;
-	}
+	if (strcmp(import->path, "-") == 0 || stat(import->path, &in) < 0 || !S_ISREG(in.st_mode))
+		return cli_error(
+			import->command->name, "%s: %s", cli_name(import->path),
+			strcmp(import->path, "-") != 0 && stat(import->path, &in) < 0
+				? strerror(errno)
+				: "not a file: it is read more than once, so save it first");
 	if (import->out_path && stat(import->out_path, &out) == 0 && out.st_ino == in.st_ino &&
 	    out.st_dev == in.st_dev)
 		return refuse(import, "-o is the file that is read");

@@ -241,10 +241,9 @@ static int open_snapshots(void *user, struct cli_args *args)
 			stop_end();
 			return 130;
 		}
-		if (error) {
-			cli_error(args->command->name, "%s: %s", cli_name(args->argv[i]), why);
-			return CLI_USAGE;
-		}
+		if (error)
+			return cli_error(args->command->name, "%s: %s", cli_name(args->argv[i]),
+					 why);
 		memory->snapshots++;
 		snprintf(snapshot->path, sizeof(snapshot->path), "/proc/self/fd/%d",
 			 fileno(snapshot->trace));

@@ -40,8 +40,7 @@ static const struct cli_option query_options[] = {
 /* Print a message and return CLI_USAGE. */
 static int refuse(const struct query *query, const char *why)
 {
-	cli_error(query->survey.command->name, "%s", why);
-	return CLI_USAGE;
+	return cli_error(query->survey.command->name, "%s", why);
 }
 
 /* take() of --fields; `user` is a struct query. */
@@ -54,8 +53,8 @@ static int take_fields(void *user, const struct cli_args *args, int option)
 	pfw_columns_free(&query->lines.columns);
 	if (pfw_columns_parse(&query->lines.columns, args->value, why, sizeof(why)) == 0)
 		return CLI_OK;
-	cli_error(query->survey.command->name, "--fields: %s", *why ? why : strerror(ENOMEM));
-	return CLI_USAGE;
+	return cli_error(query->survey.command->name, "--fields: %s",
+			 *why ? why : strerror(ENOMEM));
 }
 
 /* begin() of the survey; `user` is a struct query. */

@@ -399,10 +399,8 @@ static int body(void *user, struct survey_input *input)
 	if (report->against && find_before(report, input))
 		return CLI_USAGE;
 	report->json = open_memstream(&data, &bytes);
-	if (!report->json) {
-		cli_error(report->survey.command->name, "%s", strerror(ENOMEM));
-		return CLI_USAGE;
-	}
+	if (!report->json)
+		return cli_error(report->survey.command->name, "%s", strerror(ENOMEM));
 	progress_begin("report", report->survey.quiet, false);
 	status = put_data(report, input);
 	progress_hide();
@@ -458,12 +456,11 @@ static int begin(void *user, struct cli_args *args)
 	if (advice_pass_survey(&report->words, &report->survey))
 		return survey_end(&report->survey, -ENOMEM);
 	report->options = report->words.count;
-	if (report->against && !args->operands) {
-		cli_error(args->command->name,
-			  "--against %s: name the other run, too: pfw report --against OLD NEW",
-			  cli_name(report->against));
-		return CLI_USAGE;
-	}
+	if (report->against && !args->operands)
+		return cli_error(
+			args->command->name,
+			"--against %s: name the other run, too: pfw report --against OLD NEW",
+			cli_name(report->against));
 	if (output_check(args->command, path_of(report), may_replace(report)) != CLI_OK)
 		return CLI_USAGE;
 	return advice_pass_operands(&report->words, args);

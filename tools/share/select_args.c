@@ -95,8 +95,7 @@ int select_args_check_ranks(const struct pfw_select *select, const struct cli_co
 
 	if (!pfw_select_check_ranks(select, traces, why, sizeof(why)))
 		return CLI_OK;
-	cli_error(command->name, "%s", why);
-	return CLI_USAGE;
+	return cli_error(command->name, "%s", why);
 }
 
 int select_args_resolve(struct pfw_select *select, const struct cli_command *command,

@@ -160,9 +160,8 @@ int survey_check_output(const struct survey *survey, const struct survey_input *
 
 		if (file->inode != st.st_ino || file->device != st.st_dev)
 			continue;
-		cli_error(survey->command->name, "%s is one of the traces that are read",
-			  cli_name(path));
-		return CLI_USAGE;
+		return cli_error(survey->command->name, "%s is one of the traces that are read",
+				 cli_name(path));
 	}
 	return CLI_OK;
 }

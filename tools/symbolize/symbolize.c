@@ -403,14 +403,10 @@ static int begin(void *user, struct cli_args *args)
 	const char *command = symbolize->survey.command->name;
 	char why[512];
 
-	if (elfutils_open(why, sizeof(why))) {
-		cli_error(command, "%s", why);
-		return CLI_USAGE;
-	}
-	if (!copies->path && !name_copies(symbolize, args)) {
-		cli_error(command, "the copies go to a new directory: give -o DIR");
-		return CLI_USAGE;
-	}
+	if (elfutils_open(why, sizeof(why)))
+		return cli_error(command, "%s", why);
+	if (!copies->path && !name_copies(symbolize, args))
+		return cli_error(command, "the copies go to a new directory: give -o DIR");
 	copies->single = pfw_paths_is_trace(copies->path);
 	if (*symbolize->modules.root &&
 	    asprintf(&symbolize->modules.debug_path, ":.debug:%s/usr/lib/debug:/usr/lib/debug",

@@ -121,8 +121,9 @@ void cli_wrapped(FILE *out, const char *text, int column, int indent, int width)
 
 /* ---- messages ---- */
 
-/* "pfw NAME: …\n" to standard error; name NULL: "pfw: …". */
-__attribute__((format(printf, 2, 3))) void cli_error(const char *name, const char *format, ...);
+/* "pfw NAME: …\n" to standard error; name NULL: "pfw: …".  Returns CLI_USAGE, with which most
+ * commands end then. */
+__attribute__((format(printf, 2, 3))) int cli_error(const char *name, const char *format, ...);
 
 /* Replace control characters other than tabs and line ends by '?': parts of messages come from
  * files, and a terminal would obey them. */

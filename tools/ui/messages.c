@@ -36,7 +36,7 @@ void cli_clean(char *text)
 	}
 }
 
-void cli_error(const char *name, const char *format, ...)
+int cli_error(const char *name, const char *format, ...)
 {
 	char text[8192];
 	va_list values;
@@ -47,10 +47,11 @@ void cli_error(const char *name, const char *format, ...)
 	cli_clean(text);
 	if (cli_host) {
 		cli_host->say(cli_host->user, text);
-		return;
+	} else {
+		progress_hide();
+		fprintf(stderr, "pfw%s%s: %s\n", name ? " " : "", name ? name : "", text);
 	}
-	progress_hide();
-	fprintf(stderr, "pfw%s%s: %s\n", name ? " " : "", name ? name : "", text);
+	return CLI_USAGE;
 }
 
 void cli_problem(const char *name, const char *path, const struct pfw_scan_problem *problem)
@@ -105,8 +106,7 @@ int cli_finish(FILE *out, const struct cli_command *command, int status)
 		return status;
 	if (errno == EPIPE) /* `pfw calls | head`: the reader is done */
 		return status;
-	cli_error(command->name, "the output cannot be written: %s", strerror(errno));
-	return CLI_USAGE;
+	return cli_error(command->name, "the output cannot be written: %s", strerror(errno));
 }
 
 /* ---- figures ---- */

@@ -268,8 +268,7 @@ int cli_read(struct cli_args *args, const struct cli_command *command, int argc,
 	status = cli_take_options(args, user, take);
 	if (status >= 0 || !args->operands || *command->operands)
 		return status;
-	cli_error(command->name, "%s: the command takes no operand", cli_name(argv[0]));
-	return CLI_USAGE;
+	return cli_error(command->name, "%s: the command takes no operand", cli_name(argv[0]));
 }
 
 bool cli_pid(const struct cli_command *command, const char *word, int32_t *pid)

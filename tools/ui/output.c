@@ -13,8 +13,7 @@
 
 static int refuse(const struct output *output, const char *why)
 {
-	cli_error(output->command->name, "%s %s", cli_name(output->path), why);
-	return CLI_USAGE;
+	return cli_error(output->command->name, "%s %s", cli_name(output->path), why);
 }
 
 static bool is_standard(const char *path)
@@ -139,8 +138,7 @@ static int give_name(struct output *output)
 		error = -errno;
 	if (!error)
 		return CLI_OK;
-	cli_error(output->command->name, "%s: %s", cli_name(output->path), strerror(-error));
-	return CLI_USAGE;
+	return cli_error(output->command->name, "%s: %s", cli_name(output->path), strerror(-error));
 }
 
 int output_finish(struct output *output, int status)
