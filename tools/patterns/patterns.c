@@ -51,20 +51,22 @@ static bool wanted(const struct pfw_select *select, struct pfw_select_state *sta
 	return survey_wants(select, state, file, entry, true, name, cat);
 }
 
+static void drop(void *result)
+{
+	pfw_patterns_block_release(result);
+	free(result);
+}
+
 static int work(void *user, const struct survey_worker *worker, struct pfw_pass_block *block)
 {
 	const struct collect *collect = user;
 	const struct pfw_select *select = &collect->patterns->select;
-	struct pfw_patterns_block *result = pfw_patterns_block_create();
 	struct pfw_pass_lines lines;
 	int error = 0;
 
-	block->result = result;
-	if (!result)
-		return -ENOMEM;
 	pfw_pass_lines_init(&lines, block);
 	while (!error && pfw_pass_lines_next(&lines))
-		error = pfw_patterns_block_add(result, &lines.entry, select->fnames,
+		error = pfw_patterns_block_add(block->result, &lines.entry, select->fnames,
 					       wanted(select, worker->state, block->file,
 						      &lines.entry));
 	return error;
@@ -189,9 +191,10 @@ static int collect_operations(struct patterns *patterns, struct survey_input *in
 	const struct survey_fold fold = { .user = &collect,
 					  .select = &patterns->select,
 					  .want = want,
+					  .result_bytes = sizeof(struct pfw_patterns_block),
 					  .work = work,
 					  .done = done,
-					  .drop = pfw_patterns_block_free };
+					  .drop = drop };
 	const char *lacks = needs_lines(patterns);
 	bool few = !lacks && !input->live.any;
 	int error = few ? patterns_find_few(patterns, &input->traces) : 0;

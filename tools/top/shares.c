@@ -33,10 +33,8 @@ struct top_rank *top_rank_of(struct top *top, const char *run, int64_t rank)
 		new.newer->no_bytes = new.older->no_bytes = true;
 		return &top->rank[top->ranks - 1];
 	}
-	if (new.newer)
-		pfw_overlap_block_free(new.newer);
-	if (new.older)
-		pfw_overlap_block_free(new.older);
+	pfw_overlap_block_free(new.newer);
+	pfw_overlap_block_free(new.older);
 	return NULL;
 }
 

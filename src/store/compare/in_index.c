@@ -54,21 +54,13 @@ struct file {
 
 /* ---- lines of a block ---- */
 
-static void free_block(void *user)
+static void release_block(void *user)
 {
 	struct block *block = user;
 
-	if (!block)
-		return;
 	pfw_compare_rows_release(&block->rows);
 	pfw_table_key_release(&block->key);
 	free(block->named);
-	free(block);
-}
-
-static void *create_block(void)
-{
-	return calloc(1, sizeof(struct block));
 }
 
 static void forget_file(void *user)
@@ -216,20 +208,12 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 
 /* ---- blocks of a file ---- */
 
-static void free_file(void *user)
+static void release_file(void *user)
 {
 	struct file *file = user;
 
-	if (!file)
-		return;
 	pfw_compare_rows_release(&file->rows);
 	pfw_table_key_release(&file->key);
-	free(file);
-}
-
-static void *create_file(void)
-{
-	return calloc(1, sizeof(struct file));
 }
 
 /* Add a row that was found; `from` is its sample unless that is in `found`. */
@@ -472,14 +456,14 @@ const struct pfw_index_kind pfw_compare_kind = {
 	.name = "compare",
 	.number = 4,
 	.version = 2,
-	.block_create = create_block,
+	.block_bytes = sizeof(struct block),
 	.block_clear = clear_block,
 	.block_other = forget_file,
-	.block_free = free_block,
+	.block_release = release_block,
 	.wants = PFW_INDEX_LINES,
 	.add = add,
-	.file_create = create_file,
-	.file_free = free_file,
+	.file_bytes = sizeof(struct file),
+	.file_release = release_file,
 	.take = take,
 	.end = end,
 	.resume = resume,

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "store/kit/saturate.h"
 #include "store/kit/text_ids.h"
 #include "store/math/log.h"
 #include "store/math/sampled.h"

@@ -171,7 +171,7 @@ static int resume_kinds(struct pfw_index_writer *writer, struct pfw_index *older
 
 		if (!kind->resume)
 			continue;
-		resuming.file = writer->kind[i] = kind->file_create();
+		resuming.file = writer->kind[i] = pfw_index_new_file(kind);
 		if (!resuming.file)
 			return -ENOMEM;
 		error = pfw_index_parts(older, kind, PFW_INDEX_END, &resuming, resume_kind);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "store/index/internal.h"
 #include "store/sys/pool.h"
@@ -30,11 +31,27 @@ static void list_kinds(struct pfw_gather *gather, unsigned class)
 	}
 }
 
+void *pfw_index_new_block(const struct pfw_index_kind *kind)
+{
+	void *block = calloc(1, kind->block_bytes);
+
+	if (block)
+		kind->block_clear(block);
+	return block;
+}
+
+void pfw_index_free_block(const struct pfw_index_kind *kind, void *block)
+{
+	if (block)
+		kind->block_release(block);
+	free(block);
+}
+
 /* Make a block empty, or make one. */
 static int begin_block(const struct pfw_index_kind *kind, void **block, bool other)
 {
 	if (!*block) {
-		*block = kind->block_create();
+		*block = pfw_index_new_block(kind);
 		return *block ? 0 : -ENOMEM;
 	}
 	kind->block_clear(*block);
@@ -61,10 +78,8 @@ int pfw_gather_begin(struct pfw_gather *gather, size_t file, bool sorted, bool o
 
 void pfw_gather_release(struct pfw_gather *gather)
 {
-	for (size_t i = 0; i < pfw_index_kind_count; i++) {
-		if (gather->block[i])
-			pfw_index_kind_table[i]->block_free(gather->block[i]);
-	}
+	for (size_t i = 0; i < pfw_index_kind_count; i++)
+		pfw_index_free_block(pfw_index_kind_table[i], gather->block[i]);
 	*gather = (struct pfw_gather){ 0 };
 }
 
@@ -87,9 +102,26 @@ static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
 	return pfw_put_row(put);
 }
 
+void *pfw_index_new_file(const struct pfw_index_kind *kind)
+{
+	void *file = calloc(1, kind->file_bytes);
+
+	if (!file || !kind->file_init || !kind->file_init(file))
+		return file;
+	pfw_index_free_file(kind, file);
+	return NULL;
+}
+
+void pfw_index_free_file(const struct pfw_index_kind *kind, void *file)
+{
+	if (file)
+		kind->file_release(file);
+	free(file);
+}
+
 static void *create_file(const struct pfw_index_kind *kind, const struct pfw_gather *gather)
 {
-	void *file = kind->file_create();
+	void *file = pfw_index_new_file(kind);
 
 	if (file && gather->sorted && kind->sorted)
 		kind->sorted(file);
@@ -157,7 +189,7 @@ static void end_kind(struct ending *ending, size_t number)
 	ended->made = true;
 	ended->error = error;
 	/* The next one needs memory, too. */
-	kind->file_free(file);
+	pfw_index_free_file(kind, file);
 	ending->writer->kind[number] = NULL;
 }
 
@@ -217,10 +249,8 @@ int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_
 
 void pfw_index_free_parts(struct pfw_index_writer *writer)
 {
-	for (size_t i = 0; i < pfw_index_kind_count; i++) {
-		if (writer->kind[i])
-			pfw_index_kind_table[i]->file_free(writer->kind[i]);
-	}
+	for (size_t i = 0; i < pfw_index_kind_count; i++)
+		pfw_index_free_file(pfw_index_kind_table[i], writer->kind[i]);
 	pfw_blob_free(&writer->data);
 }
 

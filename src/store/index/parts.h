@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "store/kit/varint.h"
 #include "store/line/entry.h"
@@ -39,22 +38,26 @@ struct pfw_index_kind {
 	const char *name;
 	unsigned number;  /* in the ids of rows in `part`; unique forever */
 	unsigned version; /* of its rows; readers ignore rows of other versions */
-	/* NULL: no memory. */
-	void *(*block_create)(void);
+	/* A block's struct, all zero, becomes an empty one, as one that was used does. */
+	size_t block_bytes;
 	void (*block_clear)(void *block);
 	/* After block_clear(), if the lines that follow are of another file.  NULL: no matter. */
 	void (*block_other)(void *block);
-	void (*block_free)(void *block);
+	/* Free what it holds. */
+	void (*block_release)(void *block);
 	unsigned wants; /* which lines add() gets: enum pfw_index_lines */
 	/* Add a line of kind PFW_ENTRY_EVENT, which was added to the summary last.  0 or -ENOMEM.  Any
 	 * thread. */
 	pfw_index_add_line *add;
-	void *(*file_create)(void);
-	/* After file_create(), of a compacted file: its blocks are in order of time.  NULL: no matter. */
+	/* Begin with a file's struct, all zero; file_release() follows also after an error.  NULL: nothing to
+	 * do. */
+	size_t file_bytes;
+	int (*file_init)(void *file);
+	/* After file_init(), of a compacted file: its blocks are in order of time.  NULL: no matter. */
 	void (*sorted)(void *file);
-	/* After file_create(), if take() may not return -EAGAIN.  NULL: no matter. */
+	/* After file_init(), if take() may not return -EAGAIN.  NULL: no matter. */
 	void (*once)(void *file);
-	void (*file_free)(void *file);
+	void (*file_release)(void *file);
 	/* Take the next block, and append its row, if there is one, to *data (empty at first).  0 or
 	 * -errno, as the next ones; pfw_blob_put() and the like need no check.  -EAGAIN: the index must be
 	 * made anew, by a file's struct that is told `once`. */
@@ -64,10 +67,10 @@ struct pfw_index_kind {
 	/* After end(), in this order: append rows that are read apart, whose blocks are one more each.
 	 * NULL: none.  An index that has grown is made anew if one was not empty, or would not be. */
 	int (*more[PFW_INDEX_MORES])(void *file, struct pfw_blob *data);
-	/* Whether a file's struct that took lines of no other names is as file_create() made it, so
+	/* Whether a file's struct that took lines of no other names is as file_init() made it, so
 	 * that an index can be added to.  NULL: never, then it is made anew. */
 	bool (*untouched)(const struct pfw_summary *names);
-	/* Instead of `untouched`: make a file's struct, as file_create() made it, into what it was before
+	/* Instead of `untouched`: make a file's struct, as file_init() made it, into what it was before
 	 * end() appended this last row.  0 or -errno.  Then take() or end() may return -EAGAIN: the index
 	 * must be made anew. */
 	int (*resume)(void *file, struct pfw_varints *row);
@@ -84,6 +87,12 @@ struct pfw_index_kind {
 /* All kinds; defined in store/kinds.c, because index may not use the rooms that have them. */
 extern const struct pfw_index_kind *const pfw_index_kind_table[];
 extern const size_t pfw_index_kind_count;
+
+/* Make an empty struct of a block or a file; NULL: no memory.  Free it, unless it is NULL.  Thread: any. */
+void *pfw_index_new_block(const struct pfw_index_kind *kind);
+void *pfw_index_new_file(const struct pfw_index_kind *kind);
+void pfw_index_free_block(const struct pfw_index_kind *kind, void *block);
+void pfw_index_free_file(const struct pfw_index_kind *kind, void *file);
 
 /* The parts of one block.  All zero: none yet. */
 struct pfw_gather {

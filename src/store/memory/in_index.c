@@ -72,15 +72,6 @@ struct file {
 
 /* ---- lines of a block ---- */
 
-static void *create_block(void)
-{
-	struct block *block = calloc(1, sizeof(*block));
-
-	if (block)
-		block->last_ns = block->span_end_ns = INT64_MIN;
-	return block;
-}
-
 static void clear_block(void *user)
 {
 	struct block *block = user;
@@ -93,16 +84,13 @@ static void clear_block(void *user)
 	block->last_ns = block->span_end_ns = INT64_MIN;
 }
 
-static void free_block(void *user)
+static void release_block(void *user)
 {
 	struct block *block = user;
 
-	if (!block)
-		return;
 	pfw_memory_lines_release(&block->lines);
 	free(block->step);
 	free(block->named);
-	free(block);
 }
 
 /* The class of a line; lines of a name and form mostly have one. */
@@ -209,20 +197,14 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 
 /* ---- blocks of a file ---- */
 
-static void *create_file(void)
+static int init_file(void *user)
 {
-	struct file *file = calloc(1, sizeof(*file));
+	struct file *file = user;
 
-	if (!file)
-		return NULL;
-	if (pfw_memory_init(&file->memory, EVENTS_MEMORY)) {
-		free(file);
-		return NULL;
-	}
 	file->spans = (struct pfw_spill)PFW_SPILL_EMPTY;
 	file->budget.bytes = pfw_spill_share();
 	file->last_ns = file->span_end_ns = INT64_MIN;
-	return file;
+	return pfw_memory_init(&file->memory, EVENTS_MEMORY);
 }
 
 static void set_sorted(void *file)
@@ -235,17 +217,14 @@ static void set_once(void *file)
 	((struct file *)file)->once = true;
 }
 
-static void free_file(void *user)
+static void release_file(void *user)
 {
 	struct file *file = user;
 
-	if (!file)
-		return;
 	pfw_memory_release(&file->memory);
 	pfw_spill_free(&file->spans, &file->budget);
 	free(file->step);
 	free(file->name);
-	free(file);
 }
 
 /* Without room for its events and spans the trace gets the rest of its index. */
@@ -407,15 +386,16 @@ const struct pfw_index_kind pfw_memory_kind = {
 	.name = "memory",
 	.number = 6,
 	.version = 1,
-	.block_create = create_block,
+	.block_bytes = sizeof(struct block),
 	.block_clear = clear_block,
-	.block_free = free_block,
+	.block_release = release_block,
 	.wants = PFW_INDEX_SPANS | PFW_INDEX_OTHERS,
 	.add = add,
-	.file_create = create_file,
+	.file_bytes = sizeof(struct file),
+	.file_init = init_file,
 	.sorted = set_sorted,
 	.once = set_once,
-	.file_free = free_file,
+	.file_release = release_file,
 	.take = take,
 	.end = end,
 	.untouched = pfw_summary_has_calls_only,

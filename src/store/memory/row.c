@@ -11,7 +11,6 @@
 #include "store/memory/in_index.h"
 #include "store/memory/memory.h"
 #include "store/table/code.h"
-#include "store/traces/traces.h"
 
 /* Differences of any two numbers wrap around, and so does adding them again. */
 static uint64_t since(int64_t value, int64_t base)

@@ -16,15 +16,12 @@
 /* Not inline: few lines need this, and the code for every line then saves no registers. */
 #define NOT_INLINE __attribute__((noinline))
 
-void *pfw_overlap_block_create(void)
+struct pfw_overlap_block *pfw_overlap_block_create(void)
 {
 	struct pfw_overlap_block *block = calloc(1, sizeof(*block));
 
-	if (!block)
-		return NULL;
-	block->since_ns = INT64_MIN;
-	block->until_ns = INT64_MAX;
-	pfw_overlap_block_clear(block);
+	if (block)
+		pfw_overlap_block_clear(block);
 	return block;
 }
 
@@ -37,22 +34,26 @@ void pfw_overlap_block_clear(void *overlap_block)
 	block->steps.count = block->launches.count = block->kernels.count = block->calls = 0;
 	block->sums = (struct pfw_overlap_sums){ 0 };
 	block->owner = (struct pfw_overlap_owner){ 0 };
-	block->least_ns = INT64_MAX;
-	block->greatest_ns = block->last_ns = INT64_MIN;
+	block->since_ns = block->greatest_ns = block->last_ns = INT64_MIN;
+	block->until_ns = block->least_ns = INT64_MAX;
 }
 
-void pfw_overlap_block_free(void *overlap_block)
+void pfw_overlap_block_release(void *overlap_block)
 {
 	struct pfw_overlap_block *block = overlap_block;
 
-	if (!block)
-		return;
 	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
 		pfw_intervals_release(&block->active[i]);
 	free(block->steps.at);
 	free(block->launches.at);
 	free(block->kernels.at);
 	free(block->call);
+}
+
+void pfw_overlap_block_free(struct pfw_overlap_block *block)
+{
+	if (block)
+		pfw_overlap_block_release(block);
 	free(block);
 }
 

@@ -137,20 +137,16 @@ static int state(void *file, struct pfw_blob *data, size_t most)
 
 /* ---- the kind ---- */
 
-static void *create_file(void)
+static int init_file(void *file)
 {
-	struct pfw_overlap *overlap = malloc(sizeof(*overlap));
+	struct pfw_overlap *overlap = file;
 
-	if (!overlap)
-		return NULL;
 	pfw_overlap_init(overlap);
 	overlap->marks = pfw_overlap_marks_create();
-	if (!overlap->marks) {
-		free(overlap);
-		return NULL;
-	}
+	if (!overlap->marks)
+		return -ENOMEM;
 	overlap->gaps.stretches = &overlap->marks->stretches;
-	return overlap;
+	return 0;
 }
 
 static void set_sorted(void *file)
@@ -158,10 +154,9 @@ static void set_sorted(void *file)
 	((struct pfw_overlap *)file)->sorted = true;
 }
 
-static void free_file(void *file)
+static void release_file(void *file)
 {
 	pfw_overlap_release(file);
-	free(file);
 }
 
 static int take(void *file, void *taken, struct pfw_blob *data)
@@ -417,14 +412,15 @@ const struct pfw_index_kind pfw_overlap_kind = {
 	.name = "overlap",
 	.number = 1,
 	.version = 5,
-	.block_create = pfw_overlap_block_create,
+	.block_bytes = sizeof(struct pfw_overlap_block),
 	.block_clear = pfw_overlap_block_clear,
-	.block_free = pfw_overlap_block_free,
+	.block_release = pfw_overlap_block_release,
 	.wants = PFW_INDEX_LINES,
 	.add = pfw_overlap_block_add,
-	.file_create = create_file,
+	.file_bytes = sizeof(struct pfw_overlap),
+	.file_init = init_file,
 	.sorted = set_sorted,
-	.file_free = free_file,
+	.file_release = release_file,
 	.take = take,
 	.end = end,
 	.state = state,

@@ -109,11 +109,13 @@ struct pfw_overlap_block {
 	} known[PFW_ENTRY_NUMBERS];
 };
 
-/* A struct pfw_overlap_block; the types are those of struct pfw_index_kind.  NULL: no memory.
+/* Make an empty block of all times; NULL: no memory.  clear() makes one of zeros, or one that was used, into
+ * such a block; its type is that of struct pfw_index_kind, as release()'s.
  * Thread: any, as all here; one struct by one thread at a time. */
-void *pfw_overlap_block_create(void);
+struct pfw_overlap_block *pfw_overlap_block_create(void);
 void pfw_overlap_block_clear(void *overlap_block);
-void pfw_overlap_block_free(void *overlap_block);
+void pfw_overlap_block_release(void *overlap_block);
+void pfw_overlap_block_free(struct pfw_overlap_block *block);
 
 /* Add a line of kind PFW_ENTRY_EVENT.  summary: of the block, to which it was added last; or NULL.  0 or
  * -ENOMEM. */

@@ -21,11 +21,6 @@
 /* In of_row[]: no file. */
 #define NO_FILE UINT32_MAX
 
-void *pfw_patterns_block_create(void)
-{
-	return calloc(1, sizeof(struct pfw_patterns_block));
-}
-
 void pfw_patterns_block_clear(void *patterns_block)
 {
 	struct pfw_patterns_block *block = patterns_block;
@@ -40,17 +35,14 @@ void pfw_patterns_block_clear(void *patterns_block)
 	block->counters = (struct pfw_pattern_counters){ 0 };
 }
 
-void pfw_patterns_block_free(void *patterns_block)
+void pfw_patterns_block_release(void *patterns_block)
 {
 	struct pfw_patterns_block *block = patterns_block;
 
-	if (!block)
-		return;
 	pfw_text_ids_release(&block->names);
 	free(block->row);
 	free(block->of_row);
 	pfw_pattern_ops_release(&block->ops);
-	free(block);
 }
 
 /* DFTracer's opens do not say what they returned: they count as opens, of an unknown descriptor. */

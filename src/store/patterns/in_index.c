@@ -113,14 +113,12 @@ static void put_sums(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 
 /* ---- the kind ---- */
 
-static void *create_file(void)
+static int init_file(void *user)
 {
-	struct file *file = calloc(1, sizeof(*file));
+	struct file *file = user;
 
-	if (!file)
-		return NULL;
 	pfw_patterns_init(&file->patterns);
-	return file;
+	return 0;
 }
 
 static void set_sorted(void *user)
@@ -128,12 +126,11 @@ static void set_sorted(void *user)
 	((struct file *)user)->patterns.sorted = true;
 }
 
-static void free_file(void *user)
+static void release_file(void *user)
 {
 	struct file *file = user;
 
 	pfw_patterns_release(&file->patterns);
-	free(file);
 }
 
 /* Note whether all calls are of one process.  -EAGAIN: they are not, in an index that is added to. */
@@ -367,14 +364,15 @@ const struct pfw_index_kind pfw_patterns_kind = {
 	.name = "patterns",
 	.number = 2,
 	.version = 10,
-	.block_create = pfw_patterns_block_create,
+	.block_bytes = sizeof(struct pfw_patterns_block),
 	.block_clear = pfw_patterns_block_clear,
-	.block_free = pfw_patterns_block_free,
+	.block_release = pfw_patterns_block_release,
 	.wants = PFW_INDEX_LINES & ~PFW_INDEX_SPANS,
 	.add = pfw_patterns_block_add_summed,
-	.file_create = create_file,
+	.file_bytes = sizeof(struct file),
+	.file_init = init_file,
 	.sorted = set_sorted,
-	.file_free = free_file,
+	.file_release = release_file,
 	.take = take,
 	.end = end,
 	.state = state,

@@ -126,10 +126,9 @@ struct pfw_patterns_block {
 	} known[PFW_ENTRY_NUMBERS];
 };
 
-/* A struct pfw_patterns_block; the types are those of struct pfw_index_kind.  NULL: no memory. */
-void *pfw_patterns_block_create(void);
+/* Of a struct pfw_patterns_block, all zero: empty; the types are those of struct pfw_index_kind. */
 void pfw_patterns_block_clear(void *patterns_block);
-void pfw_patterns_block_free(void *patterns_block);
+void pfw_patterns_block_release(void *patterns_block);
 
 /* Add a line.  If it is not `wanted`, it is not counted but still moves a descriptor.  0 or
  * -ENOMEM.  Thread: the one that has the block. */

@@ -1,7 +1,6 @@
 /* store/sqlite/format.h - pages and rows of an SQLite database as bytes; private to the room. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* Offsets in the header. */

@@ -64,11 +64,6 @@ int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *cal
 	return 0;
 }
 
-static void *create(void)
-{
-	return calloc(1, sizeof(struct calls));
-}
-
 static void clear_block(void *user)
 {
 	struct calls *calls = user;
@@ -78,16 +73,13 @@ static void clear_block(void *user)
 	calls->timeds = 0;
 }
 
-static void free_calls(void *user)
+static void release(void *user)
 {
 	struct calls *calls = user;
 
-	if (!calls)
-		return;
 	pfw_averages_release(&calls->rows);
 	free(calls->timed);
 	pfw_table_key_release(&calls->key);
-	free(calls);
 }
 
 /* ---- lines of a block ---- */
@@ -278,13 +270,13 @@ const struct pfw_index_kind pfw_calls_kind = {
 	.name = "calls",
 	.number = 5,
 	.version = 1,
-	.block_create = create,
+	.block_bytes = sizeof(struct calls),
 	.block_clear = clear_block,
-	.block_free = free_calls,
+	.block_release = release,
 	.wants = PFW_INDEX_CALLS | PFW_INDEX_OWN,
 	.add = add,
-	.file_create = create,
-	.file_free = free_calls,
+	.file_bytes = sizeof(struct calls),
+	.file_release = release,
 	.take = take,
 	.end = end,
 	.resume = resume,

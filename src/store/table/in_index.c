@@ -95,12 +95,10 @@ struct file {
 
 /* ---- lines of a block ---- */
 
-static void free_block(void *user)
+static void release_block(void *user)
 {
 	struct block *block = user;
 
-	if (!block)
-		return;
 	pfw_averages_release(&block->rows);
 	free(block->named);
 	pfw_table_key_release(&block->key);
@@ -109,12 +107,6 @@ static void free_block(void *user)
 	pfw_table_by_thread_release(&block->by_thread);
 	pfw_table_works_release(&block->works);
 	pfw_text_ids_release(&block->kinds);
-	free(block);
-}
-
-static void *create_block(void)
-{
-	return calloc(1, sizeof(struct block));
 }
 
 static void clear_block(void *user)
@@ -443,34 +435,26 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 
 /* ---- blocks of a file ---- */
 
-static void free_file(void *user)
+static void release_file(void *user)
 {
 	struct file *file = user;
 
-	if (!file)
-		return;
 	pfw_averages_release(&file->rows);
 	pfw_nesting_free(file->nesting);
 	pfw_table_by_step_free(file->by_step);
 	pfw_table_by_thread_release(&file->by_thread);
 	pfw_table_by_arg_free(file->by_arg);
 	pfw_table_nest_release(&file->nest);
-	free(file);
 }
 
-static void *create_file(void)
+static int init_file(void *user)
 {
-	struct file *file = calloc(1, sizeof(*file));
+	struct file *file = user;
 
-	if (file) {
-		file->nesting = pfw_nesting_create(pfw_spill_share());
-		file->by_step = pfw_table_by_step_create();
-		file->by_arg = pfw_table_by_arg_create();
-	}
-	if (file && file->nesting && file->by_step && file->by_arg)
-		return file;
-	free_file(file);
-	return NULL;
+	file->nesting = pfw_nesting_create(pfw_spill_share());
+	file->by_step = pfw_table_by_step_create();
+	file->by_arg = pfw_table_by_arg_create();
+	return file->nesting && file->by_step && file->by_arg ? 0 : -ENOMEM;
 }
 
 static int give_up(struct file *file)
@@ -611,13 +595,14 @@ const struct pfw_index_kind pfw_table_kind = {
 	.name = "table",
 	.number = 3,
 	.version = 5,
-	.block_create = create_block,
+	.block_bytes = sizeof(struct block),
 	.block_clear = clear_block,
-	.block_free = free_block,
+	.block_release = release_block,
 	.wants = PFW_INDEX_CALLS | PFW_INDEX_SPANS | PFW_INDEX_OWN,
 	.add = add,
-	.file_create = create_file,
-	.file_free = free_file,
+	.file_bytes = sizeof(struct file),
+	.file_init = init_file,
+	.file_release = release_file,
 	.take = take,
 	.end = end,
 	.more = { put_steps, put_durations, put_kinds },

@@ -1,7 +1,6 @@
 /* store/table/line.c - reads a line: its args, its links to GPU work, its I/O; see line.h. */
 #include "store/table/line.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -200,7 +200,7 @@ static void read_back(const struct pfw_blob *rows, size_t count, const struct wo
 
 static void *sorted_file(void)
 {
-	void *file = pfw_overlap_kind.file_create();
+	void *file = pfw_index_new_file(&pfw_overlap_kind);
 
 	pfw_overlap_kind.sorted(file);
 	return file;
@@ -230,7 +230,7 @@ static void sorted_blocks_can_be_swept_as_they_come(void **unused)
 		}
 		assert_int_equal(pfw_overlap_kind.end(file, &rows[count]), 0);
 		read_back(rows, count + 1, &world);
-		pfw_overlap_kind.file_free(file);
+		pfw_index_free_file(&pfw_overlap_kind, file);
 		for (size_t j = 0; j <= count; j++)
 			pfw_blob_free(&rows[j]);
 	}
@@ -278,7 +278,7 @@ static void many_steps_become_rows_as_they_come(void **unused)
 	}
 	assert_int_equal(overlap.sums.io_bytes, 7 * steps);
 	pfw_overlap_release(&overlap);
-	pfw_overlap_kind.file_free(file);
+	pfw_index_free_file(&pfw_overlap_kind, file);
 	pfw_blob_free(&row);
 	pfw_overlap_block_free(block);
 }

@@ -140,7 +140,7 @@ static void add_lines(struct pfw_overlap_block *block, const struct line *line)
 static void put_and_read(const struct world *world, struct pfw_overlap *all)
 {
 	struct pfw_overlap_block *block = pfw_overlap_block_create();
-	void *file = pfw_overlap_kind.file_create();
+	void *file = pfw_index_new_file(&pfw_overlap_kind);
 	struct pfw_blob row = { .data = NULL };
 	struct pfw_varints reader;
 
@@ -161,7 +161,7 @@ static void put_and_read(const struct world *world, struct pfw_overlap *all)
 	all->marks = pfw_overlap_marks_create();
 	/* A kernel that waits for longer than the sweep stays behind: nothing is kept. */
 	assert_int_equal(pfw_overlap_read_row(all, &reader, true), row.bytes ? 0 : -ENOENT);
-	pfw_overlap_kind.file_free(file);
+	pfw_index_free_file(&pfw_overlap_kind, file);
 	pfw_overlap_block_free(block);
 	pfw_blob_free(&row);
 }
@@ -175,12 +175,12 @@ static void read_window(const struct world *world, const struct pfw_overlap_wind
 	pfw_overlap_init(overlap);
 	if (window)
 		assert_int_equal(pfw_overlap_use_window(overlap, window), 0);
-	block->since_ns = since;
-	block->until_ns = until;
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		if (window && window->skip[i])
 			continue;
 		pfw_overlap_block_clear(block);
+		block->since_ns = since;
+		block->until_ns = until;
 		add_lines(block, world->line[i]);
 		assert_int_equal(pfw_overlap_take(overlap, block), 0);
 	}

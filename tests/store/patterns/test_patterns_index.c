@@ -49,7 +49,7 @@ static void fill(void *file, uint64_t files, struct pfw_patterns *same, struct p
 	assert_int_equal(pfw_summary_init(&total), 0);
 	assert_int_equal(pfw_summary_init(&summary), 0);
 	for (unsigned i = 0; i < 5; i++) {
-		void *block = pfw_patterns_kind.block_create();
+		void *block = pfw_index_new_block(&pfw_patterns_kind);
 		uint64_t kept = random_state;
 
 		for (uint64_t j = 0; j < files; j++)
@@ -63,7 +63,7 @@ static void fill(void *file, uint64_t files, struct pfw_patterns *same, struct p
 			add(block, (i * 7 + j) % files, NULL);
 		if (same)
 			assert_int_equal(pfw_patterns_take(same, 0, 3, block), 0);
-		pfw_patterns_kind.block_free(block);
+		pfw_index_free_block(&pfw_patterns_kind, block);
 	}
 	pfw_summary_release(&total);
 	pfw_summary_release(&summary);
@@ -73,7 +73,7 @@ static void fill(void *file, uint64_t files, struct pfw_patterns *same, struct p
 
 static void a_row_has_all(void **unused)
 {
-	void *file = pfw_patterns_kind.file_create();
+	void *file = pfw_index_new_file(&pfw_patterns_kind);
 	struct pfw_pattern_counters counters = { 0 };
 	struct pfw_patterns same, read;
 	struct pfw_blob row = { 0 };
@@ -103,13 +103,13 @@ static void a_row_has_all(void **unused)
 	}
 	pfw_patterns_release(&same);
 	pfw_patterns_release(&read);
-	pfw_patterns_kind.file_free(file);
+	pfw_index_free_file(&pfw_patterns_kind, file);
 	pfw_blob_free(&row);
 }
 
 static void too_many_files_are_not_kept(void **unused)
 {
-	void *file = pfw_patterns_kind.file_create();
+	void *file = pfw_index_new_file(&pfw_patterns_kind);
 	struct pfw_pattern_counters counters = { 0 };
 	struct pfw_blob row = { 0 };
 	struct pfw_patterns read;
@@ -120,7 +120,7 @@ static void too_many_files_are_not_kept(void **unused)
 	assert_int_equal(pfw_patterns_read_row(&read, 0, &counters, ROW(row.data, row.bytes)),
 			 -ENOENT);
 	pfw_patterns_release(&read);
-	pfw_patterns_kind.file_free(file);
+	pfw_index_free_file(&pfw_patterns_kind, file);
 	pfw_blob_free(&row);
 }
 

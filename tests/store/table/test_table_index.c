@@ -27,8 +27,8 @@ struct made {
 
 static void begin(struct made *made)
 {
-	*made = (struct made){ .file = pfw_table_kind.file_create(),
-			       .block = pfw_table_kind.block_create() };
+	*made = (struct made){ .file = pfw_index_new_file(&pfw_table_kind),
+			       .block = pfw_index_new_block(&pfw_table_kind) };
 	assert_int_equal(pfw_summary_init(&made->summary), 0);
 }
 
@@ -67,8 +67,8 @@ static void end(struct made *made)
 
 static void release(struct made *made)
 {
-	pfw_table_kind.block_free(made->block);
-	pfw_table_kind.file_free(made->file);
+	pfw_index_free_block(&pfw_table_kind, made->block);
+	pfw_index_free_file(&pfw_table_kind, made->file);
 	pfw_summary_release(&made->summary);
 	pfw_blob_free(&made->rows);
 	for (unsigned i = 0; i < PFW_INDEX_MORES; i++)
