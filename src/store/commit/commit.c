@@ -40,20 +40,6 @@ struct pfw_commit_new *pfw_commit_add_new(struct pfw_commit *commit, const char 
 	return NULL;
 }
 
-/* The path with its directory resolved; NULL with errno. */
-static char *whole_path(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	char *whole = directory ? realpath(directory, NULL) : NULL, *joined = NULL;
-
-	if (whole)
-		joined = join(strcmp(whole, "/") ? whole : "", "", slash ? slash + 1 : path, "");
-	free(directory);
-	free(whole);
-	return joined;
-}
-
 int pfw_commit_remove(struct pfw_commit *commit, const char *path, uint64_t device, uint64_t inode,
 		      uint64_t bytes, int64_t changed_ns)
 {
@@ -63,7 +49,7 @@ int pfw_commit_remove(struct pfw_commit *commit, const char *path, uint64_t devi
 
 	/* Another process may carry the change out from another directory.  The last name is not
 	 * resolved: nothing is removed through a link. */
-	old.path = whole_path(path);
+	old.path = pfw_whole_path(path);
 	if (!old.path)
 		return -errno;
 	if (!PFW_APPEND(commit->old, commit->old_count, old))

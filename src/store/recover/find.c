@@ -11,6 +11,7 @@
 
 #include "store/recover/image.h"
 #include "store/recover/recover.h"
+#include "store/sys/open.h"
 #include "store/traces/paths.h"
 
 /* pfw-....spool or pfw-....spool.N */
@@ -25,45 +26,36 @@ static int is_spool_name(const struct dirent *entry)
 			    strspn(suffix + 1, "0123456789") == strlen(suffix + 1));
 }
 
-/* The path with its directory resolved; the trace itself may not exist yet.  False: the directory
- * does not exist. */
-static bool resolve(const char *path, char out[PATH_MAX])
-{
-	const char *slash = strrchr(path, '/');
-	const char *last = slash ? slash + 1 : path;
-	char dir[PATH_MAX], resolved[PATH_MAX];
-
-	if (slash && (size_t)(slash - path) >= sizeof(dir))
-		return false;
-	snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
-	return realpath(dir, resolved) &&
-	       snprintf(out, PATH_MAX, "%s/%s", strcmp(resolved, "/") ? resolved : "", last) <
-		       PATH_MAX;
-}
-
 /* Whether `a`, named by a spool, is `b`, the one looked for; neither need exist. */
 static bool same_trace(const char *a, const char *b)
 {
-	char whole_a[PATH_MAX], whole_b[PATH_MAX];
+	char *whole_a, *whole_b;
 	struct stat st_a, st_b;
+	bool same;
 
 	if (!strcmp(a, b))
 		return true;
 	if (!stat(b, &st_b)) /* `b` first: `a` may be created at any moment */
 		return !stat(a, &st_a) && st_a.st_dev == st_b.st_dev && st_a.st_ino == st_b.st_ino;
-	return resolve(a, whole_a) && resolve(b, whole_b) && !strcmp(whole_a, whole_b);
+	whole_a = pfw_whole_path(a);
+	whole_b = pfw_whole_path(b);
+	same = whole_a && whole_b && !strcmp(whole_a, whole_b);
+	free(whole_a);
+	free(whole_b);
+	return same;
 }
 
 bool pfw_recover_is_in(const char *trace, const char *base)
 {
-	char whole[PATH_MAX], whole_base[PATH_MAX];
-	size_t bytes;
+	char *whole = pfw_whole_path(trace), *whole_base = pfw_whole_path(base);
+	size_t bytes = whole_base ? (size_t)(strrchr(whole_base, '/') + 1 - whole_base) : 0;
+	bool is = whole && whole_base && !strncmp(whole, whole_base, bytes) &&
+		  !strchr(whole + bytes, '/') &&
+		  pfw_paths_of_base(whole + bytes, whole_base[bytes] ? whole_base + bytes : NULL);
 
-	if (!resolve(trace, whole) || !resolve(base, whole_base))
-		return false;
-	bytes = (size_t)(strrchr(whole_base, '/') + 1 - whole_base);
-	return !strncmp(whole, whole_base, bytes) && !strchr(whole + bytes, '/') &&
-	       pfw_paths_of_base(whole + bytes, whole_base[bytes] ? whole_base + bytes : NULL);
+	free(whole);
+	free(whole_base);
+	return is;
 }
 
 /* Whether a trace that was never created belongs to the base name `base`. */
@@ -77,13 +69,13 @@ static bool trace_of_base(const char *trace, const char *base)
 static bool may_be_of(uid_t user, const char *trace)
 {
 	char directory[PATH_MAX];
-	const char *slash = strrchr(trace, '/');
+	size_t bytes;
+	const char *from = pfw_directory_of(trace, &bytes);
 	struct stat st;
 
 	if (!lstat(trace, &st) && S_ISREG(st.st_mode))
 		return st.st_uid == user;
-	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - trace + 1) : 1,
-		 slash ? trace : ".");
+	snprintf(directory, sizeof(directory), "%.*s", (int)bytes, from);
 	return !stat(directory, &st) && (st.st_uid == user || st.st_mode & 022);
 }
 

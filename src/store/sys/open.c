@@ -6,10 +6,13 @@
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/base/text.h"
 
 /* ---- opening ---- */
 
@@ -114,6 +117,22 @@ const char *pfw_directory_of(const char *path, size_t *bytes)
 
 	*bytes = slash && slash != path ? (size_t)(slash - path) : 1;
 	return slash ? path : ".";
+}
+
+char *pfw_whole_path(const char *path)
+{
+	size_t bytes;
+	const char *from = pfw_directory_of(path, &bytes);
+	char *directory = strndup(from, bytes),
+	     *whole = directory ? realpath(directory, NULL) : NULL;
+	char *joined = NULL;
+
+	if (whole &&
+	    asprintf(&joined, "%s/%s", strcmp(whole, "/") ? whole : "", pfw_text_base(path)) < 0)
+		joined = NULL;
+	free(directory);
+	free(whole);
+	return joined;
 }
 
 int pfw_open_directory(const char *path)

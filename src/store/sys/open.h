@@ -43,6 +43,9 @@ int64_t pfw_changed_ns(const struct stat *st);
 /* The directory of a path, *bytes bytes without a '\0' at the end. */
 const char *pfw_directory_of(const char *path, size_t *bytes);
 
+/* The path with its directory resolved, to be freed; what it names need not exist.  NULL with errno. */
+char *pfw_whole_path(const char *path);
+
 /* Open a directory, to sync it. */
 int pfw_open_directory(const char *path);
 
