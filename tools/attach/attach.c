@@ -117,6 +117,14 @@ static const struct cli_option detach_options[] = {
 	{ 0 },
 };
 
+static int refuse(const struct wish *wish, const char *why)
+{
+	cli_error(wish->command->name, "%d: %s", (int)wish->pid, why);
+	return CLI_PROBLEMS;
+}
+
+#if defined(__x86_64__)
+
 /* ---- the variables of the process ---- */
 
 struct list {
@@ -229,12 +237,6 @@ static bool set_variables(struct pfw_attach_block *block, const struct wish *wis
 }
 
 /* ---- attaching ---- */
-
-static int refuse(const struct wish *wish, const char *why)
-{
-	cli_error(wish->command->name, "%d: %s", (int)wish->pid, why);
-	return CLI_PROBLEMS;
-}
 
 /* The recorder beside the preload object. */
 static const char *find_recorder(char *preload, char *recorder)
@@ -419,6 +421,19 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 	free(block);
 	return status;
 }
+
+#else
+
+static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[TRACE_MAX],
+		  char stays[STAYS_MAX])
+{
+	(void)what;
+	trace[0] = stays[0] = '\0';
+	return refuse(wish,
+		      "there is no code for this processor: start the program with `pfw run`");
+}
+
+#endif
 
 static int detach(const struct wish *wish)
 {

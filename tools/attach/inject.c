@@ -146,10 +146,6 @@ static int prepare(struct tracee *tracee, struct code *code)
 	struct stub_values *values = &code->values;
 
 	code->text = stub_text(&code->bytes);
-	if (!code->text)
-		return tracee_refuse(tracee,
-				     "there is no code for this processor: start the program with "
-				     "`pfw run`");
 	*values = (struct stub_values){
 		.block = tracee_free_place(tracee, PFW_ATTACH_BYTES),
 		.block_bytes = PFW_ATTACH_BYTES,
@@ -647,7 +643,7 @@ void inject_clear(struct tracee *tracee)
 	int fd = lock(tracee);
 
 	code.text = stub_text(&code.bytes);
-	if (fd >= 0 && code.text && find_place(tracee, &code) && code.there)
+	if (fd >= 0 && find_place(tracee, &code) && code.there)
 		await_slot(tracee, &code);
 	if (fd >= 0)
 		unlock(tracee, &code, fd);

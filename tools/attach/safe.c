@@ -274,27 +274,4 @@ bool thread_is_outside(const struct thread *thread, uint64_t start, uint64_t end
 	       is_outside_stack(thread->tracee, regs->rsp, &code, STACKS_MAX);
 }
 
-#else
-
-bool thread_is_outside(const struct thread *thread, uint64_t start, uint64_t end)
-{
-	(void)thread;
-	(void)start;
-	(void)end;
-	return false;
-}
-
-bool thread_waits(const struct tracee *tracee, pid_t tid)
-{
-	(void)tracee;
-	(void)tid;
-	return false;
-}
-
-bool thread_is_safe(const struct thread *thread)
-{
-	(void)thread;
-	return false;
-}
-
 #endif

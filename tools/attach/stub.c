@@ -433,18 +433,4 @@ struct stub_functions stub_functions(uint64_t place)
 	};
 }
 
-#else
-
-struct stub_functions stub_functions(uint64_t place)
-{
-	(void)place;
-	return (struct stub_functions){ 0 };
-}
-
-const char *stub_text(size_t *bytes)
-{
-	*bytes = 0;
-	return NULL;
-}
-
 #endif

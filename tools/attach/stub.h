@@ -42,5 +42,5 @@ struct stub_functions {
 struct stub_functions stub_functions(uint64_t place);
 
 /* The code, which is position-independent and begins with its first instruction; *bytes is a multiple
- * of 16.  Behind it a word leads to struct stub_lender.  NULL: there is none for this processor. */
+ * of 16.  Behind it a word leads to struct stub_lender.  It is for x86-64: see attach.c. */
 const char *stub_text(size_t *bytes);
