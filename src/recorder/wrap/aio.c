@@ -129,16 +129,6 @@ static void end_operations(struct operations *list, uint64_t accepted)
 		errno = before;                                                                    \
 		return ret;                                                                        \
 	}                                                                                          \
-	int pfw_wrap_aio_cancel##suffix(int fd, struct aiocb##suffix *block)                       \
-	{                                                                                          \
-		struct pfw_probe probe;                                                            \
-		bool traced = pfw_probe_fd(&probe, PFW_CALL_aio_cancel##suffix, fd);               \
-		int ret = pfw_real.aio_cancel##suffix(fd, block);                                  \
-                                                                                                   \
-		if (traced)                                                                        \
-			pfw_probe_end(&probe, ret == -1, PFW_VALUES((uint64_t)ret, (uint64_t)fd)); \
-		return ret;                                                                        \
-	}                                                                                          \
 	int pfw_wrap_aio_suspend##suffix(const struct aiocb##suffix *const list[], int count,      \
 					 const struct timespec *timeout)                           \
 	{                                                                                          \

@@ -177,18 +177,22 @@ static int only_one(const struct pollfd *fds, nfds_t count, int ret)
 	return count == 1 && (ret >= 0 || errno == EINTR) ? fds->fd : -1;
 }
 
-#define POLL(name, params, args, ...)                                             \
-	int pfw_wrap_##name params                                                \
-	{                                                                         \
-		struct pfw_probe probe;                                           \
-		bool traced = wait_begin(&probe, PFW_CALL_##name);                \
-		int ret = pfw_real.name args;                                     \
-                                                                                  \
-		if (traced)                                                       \
-			wait_end(&probe, only_one(fds, count, ret), false, count, \
-				 PFW_VALUES((uint64_t)ret, __VA_ARGS__));         \
-		return ret;                                                       \
+/* A call that waits for `number` descriptors, or for `fd` alone, expressions of `ret`: see wait_end(). */
+#define WAITS(name, params, args, fd, at_most, number, ...)               \
+	int pfw_wrap_##name params                                        \
+	{                                                                 \
+		struct pfw_probe probe;                                   \
+		bool traced = wait_begin(&probe, PFW_CALL_##name);        \
+		int ret = pfw_real.name args;                             \
+                                                                          \
+		if (traced)                                               \
+			wait_end(&probe, fd, at_most, number,             \
+				 PFW_VALUES((uint64_t)ret, __VA_ARGS__)); \
+		return ret;                                               \
 	}
+
+#define POLL(name, params, args, ...) \
+	WAITS(name, params, args, only_one(fds, count, ret), false, count, __VA_ARGS__)
 
 POLL(poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout),
      (uint64_t)timeout)
@@ -204,18 +208,8 @@ POLL(__ppoll_chk,
      (fds, count, limit, mask, room))
 #undef POLL
 
-#define SELECT(name, params, args)                                                  \
-	int pfw_wrap_##name params                                                  \
-	{                                                                           \
-		struct pfw_probe probe;                                             \
-		bool traced = wait_begin(&probe, PFW_CALL_##name);                  \
-		int ret = pfw_real.name args;                                       \
-                                                                                    \
-		if (traced)                                                         \
-			wait_end(&probe, -1, true, count > 0 ? (uint64_t)count : 0, \
-				 PFW_VALUES((uint64_t)ret));                        \
-		return ret;                                                         \
-	}
+#define SELECT(name, params, args) \
+	WAITS(name, params, args, -1, true, count > 0 ? (uint64_t)count : 0)
 
 SELECT(select, (int count, fd_set *in, fd_set *out, fd_set *other, struct timeval *limit),
        (count, in, out, other, limit))
@@ -226,6 +220,7 @@ SELECT(pselect,
 	const sigset_t *mask),
        (count, in, out, other, limit, mask))
 #undef SELECT
+#undef WAITS
 
 /* ---- names of hosts ---- */
 
