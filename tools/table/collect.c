@@ -113,7 +113,7 @@ static void release(struct table_pass *collect)
 	}
 	free(collect->worker);
 	pfw_nesting_free(collect->nesting);
-	table_works_release(&collect->works);
+	pfw_spill_free(&collect->works.work, &collect->works.budget);
 	pfw_pair_ids_release(&collect->io_threads);
 	free(collect->io_end);
 }

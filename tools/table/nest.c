@@ -179,8 +179,3 @@ int table_works_add(struct table_works *works, const struct pfw_table_launch *la
 	return process < 0 ? (int)process
 			   : pfw_spill_add(&works->work, &work, sizeof(work), &works->budget);
 }
-
-void table_works_release(struct table_works *works)
-{
-	pfw_spill_free(&works->work, &works->budget);
-}

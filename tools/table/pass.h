@@ -86,7 +86,6 @@ struct table_works {
 /* Keep one.  Errors: as pfw_spill_add(). */
 int table_works_add(struct table_works *works, const struct pfw_table_launch *launch,
 		    struct pfw_nesting *nesting);
-void table_works_release(struct table_works *works);
 
 struct table_pass {
 	const struct table_options *options;

@@ -112,8 +112,9 @@ static bool wants(const struct candidate *candidate, const char *word)
 	const struct pfw_spool_header *header = candidate->image.header;
 	int32_t pid;
 
-	return read_pid(word, &pid) ? header->pid == pid || header->root_pid == pid
-				    : names(word, header, pfw_spool_image_trace(&candidate->image));
+	return read_pid(word, &pid)
+		       ? header->pid == pid || header->root_pid == pid
+		       : names(word, header, pfw_spool_trace_path(candidate->image.header));
 }
 
 /* Mark what the words name, and children of what is wanted.  0 or -ENOMEM. */
@@ -241,7 +242,7 @@ static int watch(struct top *top, const struct candidate *one)
 				   .step = -1,
 				   .from_now = !top->looks && !top->all,
 				   .spool = strdup(one->spool),
-				   .path = strdup(pfw_spool_image_trace(&one->image)) };
+				   .path = strdup(pfw_spool_trace_path(one->image.header)) };
 	struct top_rank *rank = top_rank_of(top, header->run, header->rank);
 
 	pfw_spool_program(header, new.program, sizeof(new.program));

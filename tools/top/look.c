@@ -374,7 +374,7 @@ static int look_at(struct top *top, struct top_process *process)
 			atomic_load_explicit(&image.header->state, memory_order_relaxed) ==
 				PFW_SPOOL_LIVE;
 		error = lives ? take_spool(top, process, image.header,
-					   pfw_spool_image_trace(&image))
+					   pfw_spool_trace_path(image.header))
 			      : 0;
 		pfw_spool_image_release(&image);
 		close(fd);

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* -1, 0 or 1.  Further keys follow after `?:`. */
 #define PFW_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
@@ -11,6 +12,12 @@
 static inline int pfw_order_i64(const void *a, const void *b)
 {
 	return PFW_ORDER(*(const int64_t *)a, *(const int64_t *)b);
+}
+
+/* The same of two texts. */
+static inline int pfw_order_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* The first of `count` numbers for which `before`, an expression of `at`, does not hold.  It holds

@@ -438,11 +438,6 @@ static void begin_in_thread(void)
 		atomic_compare_exchange_strong(&gpu.state, &idle, GIVEN_UP);
 }
 
-unsigned pfw_cupti_threads(void)
-{
-	return pfw_cupti_thread_is_there();
-}
-
 /* The writer never waits here, because a thread that forks or exits waits for the writer. */
 bool pfw_cupti_tick(void)
 {

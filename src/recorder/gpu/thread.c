@@ -12,6 +12,7 @@
 
 #include "common/base/os.h"
 #include "common/format/clock.h"
+#include "recorder/gpu/cupti.h"
 #include "recorder/gpu_records/buffers.h"
 #include "recorder/guest/say.h"
 #include "recorder/spool/ring.h"
@@ -116,7 +117,7 @@ void pfw_cupti_thread_send_home(void)
 		pfw_os_sleep_ns(100000);
 }
 
-bool pfw_cupti_thread_is_there(void)
+unsigned pfw_cupti_threads(void)
 {
 	return atomic_load(&thread.there);
 }

@@ -28,8 +28,5 @@ void pfw_cupti_thread_ring(void);
  * wait one second at most.  Thread: any. */
 void pfw_cupti_thread_send_home(void);
 
-/* Whether the thread runs.  Thread: any. */
-bool pfw_cupti_thread_is_there(void);
-
 /* Fork: the child has no such thread. */
 void pfw_cupti_thread_forget(void);

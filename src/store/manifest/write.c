@@ -168,11 +168,6 @@ static void put_processes(const struct pfw_manifest *manifest, struct pfw_printe
 	pfw_print(json, "\n]");
 }
 
-static int compare_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Write the hosts.  Clock offsets between hosts are unknown, so only the first host has one: 0. */
 static void put_hosts(const struct pfw_manifest *manifest, struct pfw_printer *json)
 {
@@ -185,7 +180,7 @@ static void put_hosts(const struct pfw_manifest *manifest, struct pfw_printer *j
 			host[count++] = process[i].host;
 	}
 	if (count)
-		qsort(host, count, sizeof(char *), compare_text);
+		qsort(host, count, sizeof(char *), pfw_order_text);
 	pfw_print(json, "\n'hosts':[");
 	for (size_t i = 0; i < count; i++) {
 		if (!i || strcmp(host[i - 1], host[i]) != 0)

@@ -97,32 +97,6 @@ static void check_some(struct pfw_task *task, unsigned worker)
 	}
 }
 
-/* Check members of the file `fd` until *stop; stop may be NULL.  Return 0, -EBADMSG if a member is
- * not what was written, -EINTR, -ENOMEM, or why it cannot be read.  Thread: the pool's owner. */
-static int pfw_verify_run(const struct pfw_packed *packed, size_t members, int fd,
-			  struct pfw_pool *pool, const _Atomic bool *stop)
-{
-	struct verify verify = { .fd = fd, .packed = packed, .members = members, .stop = stop };
-	unsigned jobs = pfw_pool_jobs(pool);
-	struct reader *reader = calloc(jobs, sizeof(*reader));
-
-	if (!reader)
-		return -ENOMEM;
-	for (unsigned i = 0; i < jobs; i++) {
-		reader[i].verify = &verify;
-		reader[i].task.run = check_some;
-		pfw_pool_start(pool, &reader[i].task);
-	}
-	for (unsigned i = 0; i < jobs; i++) {
-		pfw_pool_wait(pool, &reader[i].task);
-		pfw_unzip_free(reader[i].unzip);
-		pfw_buffer_free(&reader[i].packed);
-		pfw_buffer_free(&reader[i].text);
-	}
-	free(reader);
-	return verify.error;
-}
-
 /* A source of copied members.  Members of several ranks alternate, so files stay open. */
 #define SOURCES 32u
 struct source {
@@ -401,7 +375,7 @@ static int start(struct pfw_pack *pack, void (*run)(struct pfw_task *task, unsig
 }
 
 /* Let a worker compress the current text. */
-static int submit(struct pfw_pack *pack)
+int pfw_pack_apart(struct pfw_pack *pack)
 {
 	struct parcel *parcel = current(pack);
 
@@ -467,7 +441,8 @@ static int add_text(struct parcel *parcel, const struct pfw_rows *rows, size_t a
 	int error = pfw_buffer_room(text, text->bytes + bytes);
 
 	if (!error && rows->path)
-		error = pfw_places_add(&parcel->places, &place);
+		error = PFW_PUSH(parcel->places.place, parcel->places.count, parcel->places.room,
+				 place);
 	else if (!error)
 		memcpy(text->data + text->bytes, rows->text.data + at, bytes);
 	text->bytes += error ? 0 : bytes;
@@ -484,7 +459,7 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 		int error = 0;
 
 		if (parcel->text.bytes && parcel->text.bytes + row->bytes > PFW_GZIP_TEXT_MAX) {
-			error = submit(pack);
+			error = pfw_pack_apart(pack);
 			parcel = current(pack);
 		}
 		if (error)
@@ -504,14 +479,9 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 	return 0;
 }
 
-int pfw_pack_apart(struct pfw_pack *pack)
-{
-	return submit(pack);
-}
-
 int pfw_pack_flush(struct pfw_pack *pack)
 {
-	int error = submit(pack);
+	int error = pfw_pack_apart(pack);
 
 	while (!error && pack->count)
 		error = write_oldest(pack);
@@ -596,5 +566,25 @@ int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_bl
 
 int pfw_pack_verify(struct pfw_pack *pack, const _Atomic bool *stop)
 {
-	return pfw_verify_run(pack->packed, pack->sum.members, pack->fd, pack->pool, stop);
+	struct verify verify = {
+		.fd = pack->fd, .packed = pack->packed, .members = pack->sum.members, .stop = stop
+	};
+	unsigned jobs = pfw_pool_jobs(pack->pool);
+	struct reader *reader = calloc(jobs, sizeof(*reader));
+
+	if (!reader)
+		return -ENOMEM;
+	for (unsigned i = 0; i < jobs; i++) {
+		reader[i].verify = &verify;
+		reader[i].task.run = check_some;
+		pfw_pool_start(pack->pool, &reader[i].task);
+	}
+	for (unsigned i = 0; i < jobs; i++) {
+		pfw_pool_wait(pack->pool, &reader[i].task);
+		pfw_unzip_free(reader[i].unzip);
+		pfw_buffer_free(&reader[i].packed);
+		pfw_buffer_free(&reader[i].text);
+	}
+	free(reader);
+	return verify.error;
 }

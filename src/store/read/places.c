@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/kit/grow.h"
 #include "store/read/input.h"
 #include "store/sys/full_io.h"
 
@@ -32,11 +31,6 @@ struct pfw_places_reader {
 	size_t left; /* chunks that may still be read */
 	char data[CHUNKS][CHUNK];
 };
-
-int pfw_places_add(struct pfw_places *places, const struct pfw_place *place)
-{
-	return PFW_PUSH(places->place, places->count, places->room, *place);
-}
 
 void pfw_places_free(struct pfw_places *places)
 {

@@ -25,8 +25,6 @@ struct pfw_places {
 	size_t count, room;
 };
 
-/* Append one.  0 or -ENOMEM.  Thread: one at a time. */
-int pfw_places_add(struct pfw_places *places, const struct pfw_place *place);
 void pfw_places_free(struct pfw_places *places);
 
 struct pfw_places_reader; /* opaque: see places.c */

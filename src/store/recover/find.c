@@ -93,9 +93,9 @@ bool pfw_recover_belongs(const char *path, const char *trace, const char *run)
 	if (fd < 0)
 		return false;
 	if (!pfw_spool_image_header(&image, fd, why) &&
-	    (!trace || may_be_of(st.st_uid, pfw_spool_image_trace(&image))))
-		yes = (!trace || same_trace(pfw_spool_image_trace(&image), trace) ||
-		       trace_of_base(pfw_spool_image_trace(&image), trace)) &&
+	    (!trace || may_be_of(st.st_uid, pfw_spool_trace_path(image.header))))
+		yes = (!trace || same_trace(pfw_spool_trace_path(image.header), trace) ||
+		       trace_of_base(pfw_spool_trace_path(image.header), trace)) &&
 		      (!run || !strncmp(image.header->run, run, sizeof(image.header->run)));
 	pfw_spool_image_release(&image);
 	close(fd);
@@ -112,7 +112,8 @@ struct pfw_spool_trace pfw_recover_trace(const char *spool_path)
 
 	if (fd < 0)
 		return trace;
-	if (!pfw_spool_image_header(&image, fd, why) && !stat(pfw_spool_image_trace(&image), &st))
+	if (!pfw_spool_image_header(&image, fd, why) &&
+	    !stat(pfw_spool_trace_path(image.header), &st))
 		trace = (struct pfw_spool_trace){ true, st.st_dev, st.st_ino };
 	pfw_spool_image_release(&image);
 	close(fd);

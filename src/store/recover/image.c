@@ -54,7 +54,7 @@ static int check_header(const struct pfw_spool_image *image, char *why)
 {
 	const struct pfw_spool_header *header = image->header;
 	uint64_t end = atomic_load_explicit(&header->end, memory_order_relaxed);
-	const char *trace = pfw_spool_image_trace(image);
+	const char *trace = pfw_spool_trace_path(image->header);
 
 	if (!header->magic) /* stored after the lengths when a spool is made */
 		return -ENODATA;
@@ -238,11 +238,6 @@ static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *c
 	return 0;
 }
 
-int pfw_spool_image_add(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch)
-{
-	return PFW_APPEND(image->stretch, image->stretch_count, *stretch);
-}
-
 bool pfw_spool_stretch_is_sound(struct pfw_spool_image *image,
 				const struct pfw_spool_stretch *stretch,
 				const struct pfw_chunk *chunk)
@@ -275,7 +270,7 @@ static int take_ring(struct pfw_spool_image *image, const struct pfw_chunk *chun
 		return 0;
 	if (!pfw_spool_stretch_is_sound(image, &stretch, chunk))
 		return 0;
-	return pfw_spool_image_add(image, &stretch);
+	return PFW_APPEND(image->stretch, image->stretch_count, stretch);
 }
 
 static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
@@ -404,11 +399,6 @@ struct pfw_sums_chunk *pfw_spool_image_sums(const struct pfw_spool_image *image,
 		sums = NULL;
 	}
 	return sums;
-}
-
-const char *pfw_spool_image_trace(const struct pfw_spool_image *image)
-{
-	return pfw_spool_trace_path(image->header);
 }
 
 void pfw_spool_image_release(struct pfw_spool_image *image)

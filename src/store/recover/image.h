@@ -105,17 +105,11 @@ bool pfw_spool_stretch_is_sound(struct pfw_spool_image *image,
 				const struct pfw_spool_stretch *stretch,
 				const struct pfw_chunk *chunk);
 
-/* Add a chunk with its slots. 0 or -ENOMEM. */
-int pfw_spool_image_add(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch);
-
 /* Sort the chunks.  Return 0, or -EINVAL with `why` if they cannot be read. */
 int pfw_spool_image_order(struct pfw_spool_image *image, char *why);
 
 /* Read exactly `bytes` at `at`.  Return 0, -ENODATA if the file ends earlier, or -errno. */
 int pfw_spool_read(int fd, void *to, size_t bytes, uint64_t at);
-
-/* The trace's path in the header's copy, checked to be terminated. */
-const char *pfw_spool_image_trace(const struct pfw_spool_image *image);
 
 /* Free everything but the descriptor. */
 void pfw_spool_image_release(struct pfw_spool_image *image);

@@ -78,7 +78,8 @@ static int copy_ring(struct pfw_spool_image *image, const struct place *place)
 	if ((int64_t)(stretch.head - stretch.tail) <= 0 ||
 	    !pfw_spool_stretch_is_sound(image, &stretch, chunk))
 		return 0;
-	error = copy_slots(image, &stretch) ?: pfw_spool_image_add(image, &stretch);
+	error = copy_slots(image, &stretch)
+			?: PFW_APPEND(image->stretch, image->stretch_count, stretch);
 	if (error)
 		free(stretch.slots);
 	return error;

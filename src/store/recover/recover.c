@@ -77,7 +77,7 @@ static void describe(struct pfw_recovery *result, const struct pfw_spool_image *
 	pfw_spool_program(header, result->program, sizeof(result->program));
 	snprintf(result->run, sizeof(result->run), "%.*s", (int)sizeof(header->run) - 1,
 		 header->run);
-	strcpy(result->trace, pfw_spool_image_trace(image));
+	strcpy(result->trace, pfw_spool_trace_path(image->header));
 	result->pid = header->pid;
 	result->start_ns = (int64_t)header->start_ns;
 }
@@ -246,7 +246,7 @@ static bool take_empty(const char *from, const char *to)
 /* Name `n` of the trace: 1 is the name in the header. */
 static int numbered(char *out, const struct adoption *adoption, unsigned n)
 {
-	const char *trace = pfw_spool_image_trace(&adoption->image);
+	const char *trace = pfw_spool_trace_path(adoption->image.header);
 
 	if (n >= 2)
 		return pfw_name_numbered(out, trace, n);

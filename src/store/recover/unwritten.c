@@ -88,7 +88,7 @@ static int match(struct pfw_unwritten *live)
 		return -ENOENT; /* its own trace will get another name */
 	/* The trace was moved across file systems and continues in another file.  (If the path does
 	 * not exist here, the process sees other mounts.) */
-	if (!stat(pfw_spool_image_trace(&live->image), &named) &&
+	if (!stat(pfw_spool_trace_path(live->image.header), &named) &&
 	    (named.st_dev != st.st_dev || named.st_ino != st.st_ino))
 		return -ENOENT;
 	return (uint64_t)st.st_size < live->image.slot.offset ? -ENOENT : 0;
@@ -292,9 +292,9 @@ static int add_unbegun(const char *spool, void *user)
 	if (!pfw_spool_image_header(&image, fd, why) &&
 	    !(image.header->keep_bytes && pfw_spool_process_lives(fd, image.header)) &&
 	    !pfw_spool_image_live(&image, why) && pfw_spool_has_lines(&image) &&
-	    access(pfw_spool_image_trace(&image), F_OK) &&
+	    access(pfw_spool_trace_path(image.header), F_OK) &&
 	    atomic_load_explicit(&image.header->state, memory_order_relaxed) != PFW_SPOOL_DONE)
-		error = pfw_paths_add_path(paths, pfw_spool_image_trace(&image));
+		error = pfw_paths_add_path(paths, pfw_spool_trace_path(image.header));
 	pfw_spool_image_release(&image);
 	close(fd);
 	return error;

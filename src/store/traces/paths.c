@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/order.h"
 #include "common/base/text.h"
 #include "store/kit/grow.h"
 #include "store/partial/partial.h"
@@ -54,16 +55,12 @@ void pfw_paths_free(struct pfw_paths *paths)
 	*paths = (struct pfw_paths){ 0 };
 }
 
-static int compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Sort the paths added since `first`. */
 static void sort_from(struct pfw_paths *paths, size_t first)
 {
 	if (paths->count > first)
-		qsort(paths->path + first, paths->count - first, sizeof(*paths->path), compare);
+		qsort(paths->path + first, paths->count - first, sizeof(*paths->path),
+		      pfw_order_text);
 }
 
 bool pfw_paths_of_base(const char *name, const char *base)

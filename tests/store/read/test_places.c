@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "store/kit/grow.h"
 #include "trace_files.h"
 
 #define LINES 4000u
@@ -44,7 +45,7 @@ static int add_lines(struct pfw_places *places, const char *path, uint32_t file,
 						 .bytes = (uint32_t)(at[line + 1] - at[line]),
 						 .from = at[line] };
 
-		error = pfw_places_add(places, &place);
+		error = PFW_PUSH(places->place, places->count, places->room, place);
 		to += place.bytes;
 	}
 	return error;
