@@ -245,7 +245,7 @@ def test_compact_leaves_out_no_spool_silently(place):
     compact = [harness.PFW, "compact", place.top / "traces"]
     refused = harness.run(compact, harness.clean_environment(), status=2)
     # In a pid namespace of its own the command cannot know whether the process is dead.
-    assert (f"its spool {place.spools / spool} has not been taken" in refused.stderr
+    assert (f"its spool {place.spools / spool} has not been recovered" in refused.stderr
             or "may run outside of this container" in refused.stderr)
     assert (place.top / "traces" / "t.pfw").exists() and place.left() == [spool]
     harness.run([*compact, "--force"], harness.clean_environment(), status=1)
