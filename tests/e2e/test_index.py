@@ -1,6 +1,5 @@
 """`pfw index`: what the index says is what jq, pandas and sqlite3 find in the trace itself, on every
 kind of trace; it is kept, refused or made anew as it should, and never left half-made."""
-import base64
 import collections
 import fcntl
 import gzip
@@ -582,41 +581,3 @@ def test_times_that_fit_in_no_number(tmp_path):
                   ["--format", "csv", "--since", "0", "--until", "1795230878000000", tmp_path / "old"]]:
         answer = pfw("table", *words).stdout
         assert answer == pfw("table", "--no-index", *words).stdout and ("9223372036.855s" in answer or "early" in answer)
-
-
-def write_large(path, pid):
-    """One process, whose lines compress to more than 4 MiB: of such a trace the index says how many processes it has."""
-    path.parent.mkdir(parents=True)
-    start = 1795230878000000 + pid * 10_000_000
-    with open(path, "w") as out:
-        out.write(f'{{"id":1,"name":"process","cat":"pfw","pid":{pid},"tid":{pid},"ts":{start},"ph":"M","args":'
-                  f'{{"format":1,"version":"1","run":"r","host":"h","rank":{pid},"world_size":2}}}}\n')
-        for number in range(2, 18000):
-            name = base64.b64encode(random.randbytes(300)).decode()
-            out.write(f'{{"id":{number},"name":"read","cat":"POSIX","pid":{pid},"tid":{pid},"ts":{start + number},'
-                      f'"dur":0.5,"ph":"X","args":{{"fname":"/{name}","ret":{number}}}}}\n')
-        out.write(f'{{"id":18000,"name":"end","cat":"pfw","pid":{pid},"tid":{pid},"ts":{start + 18000},"ph":"M",'
-                  '"args":{"events":17998,"lost":0,"reason":"exit"}}\n')
-
-
-def test_processes_of_a_large_trace(tmp_path):
-    """The second of them stands in the middle of a file that was put together from two."""
-    for pid in (1, 2):
-        write_large(tmp_path / str(pid) / f"t-{pid}.pfw", pid)
-        pfw("compact", "-q", "--keep", tmp_path / str(pid))
-    both = tmp_path / "both"
-    both.mkdir()
-    (both / "t.pfw.gz").write_bytes(b"".join(gz.read_bytes() for gz in sorted(tmp_path.glob("?/*.gz"))))
-    assert (both / "t.pfw.gz").stat().st_size > 8 << 20
-    pfw("index", "-q", both)
-    shutil.copy(tmp_path / "2" / "t-2.pfw", both)
-    commands = ("table", "overlap", "patterns", "memory")
-    read = {command: pfw(command, both, "--no-index").stdout for command in commands}
-    for kind in (None, *commands):
-        if kind:  # without its answer the blocks have to be found after all
-            with sqlite3.connect(both / "t.pfw.gz.idx") as index:
-                index.execute("DELETE FROM part WHERE kind = ?", (kind,))
-        for command in (kind,) if kind else commands:
-            done = pfw(command, both)
-            assert done.stdout == read[command], (kind, command)
-            assert "t-2.pfw left out: the same processes are in" in done.stderr, (kind, command)

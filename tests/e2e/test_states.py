@@ -1,9 +1,11 @@
 """The same trace gives the same bytes, whatever state it is stored in: raw, gz, compacted; indexed or not."""
+import base64
 import gzip
 import json
 import random
 import re
 import shutil
+import sqlite3
 
 import pytest
 
@@ -355,3 +357,31 @@ def test_what_only_one_file_has_is_not_left_out(tmp_path):
     run([PFW, "compact", "-q", "--keep", tmp_path / "t"])
     (tmp_path / "later").rename(tmp_path / "t/t-pid100.pfw")
     assert run([PFW, "query", "--count", tmp_path / "t"]).stdout == all_
+
+
+def test_processes_of_a_large_trace(tmp_path):
+    """Its index says how many there are; of two the second may begin in the middle of a file that was put together."""
+    for pid in (1, 2):
+        process = Process(pid, pid, rank=pid, ranks=2)
+        for number in range(18000):
+            name = base64.b64encode(random.randbytes(300)).decode()
+            process.call("read", pid * 10 ** 10 + number * 1000, 500, fname=f"/{name}", ret=number)
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / f"t-{pid}.pfw").write_text(process.text())
+        run([PFW, "compact", "-q", "--keep", tmp_path / str(pid)])
+    both = tmp_path / "both"
+    both.mkdir()
+    (both / "t.pfw.gz").write_bytes(b"".join(path.read_bytes() for path in sorted(tmp_path.glob("?/*.gz"))))
+    assert (both / "t.pfw.gz").stat().st_size > 8 << 20
+    run([PFW, "index", "-q", both])
+    shutil.copy(tmp_path / "2" / "t-2.pfw", both)
+    commands = ("table", "overlap", "patterns", "memory")
+    read = {command: run([PFW, command, both, "--no-index"]).stdout for command in commands}
+    for kind in (None, *commands):
+        if kind:  # without its answer the blocks have to be found after all
+            with sqlite3.connect(both / "t.pfw.gz.idx") as index:
+                index.execute("DELETE FROM part WHERE kind = ?", (kind,))
+        for command in (kind,) if kind else commands:
+            done = run([PFW, command, both])
+            assert done.stdout == read[command], (kind, command)
+            assert "t-2.pfw left out: the same processes are in" in done.stderr, (kind, command)

@@ -50,7 +50,8 @@ function(emulated_test name)
 		ENVIRONMENT "${e2e_environment}")
 endfunction()
 
-set_tests_properties(test_live test_merge test_naming test_pass PROPERTIES ENVIRONMENT PFW_EMULATED=1)
+set_tests_properties(test_json test_live test_merge test_naming test_pass test_window
+	PROPERTIES ENVIRONMENT PFW_EMULATED=1)
 # What takes a second takes ten here.
 foreach(source ${unit_sources})
 	get_filename_component(name ${source} NAME_WE)

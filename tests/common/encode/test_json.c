@@ -15,6 +15,7 @@
 #include "common/base/names.h"
 #include "common/encode/text.h"
 #include "json_world.h"
+#include "random.h"
 
 #if PFW_HAVE_JANSSON
 #include <jansson.h>
@@ -35,22 +36,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- a source of numbers that is the same in every run ---- */
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t rnd(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state * 0x2545f4914f6cdd1du;
-}
+/* ---- random values ---- */
 
 /* Numbers of every length, so that each branch of the formatting is met. */
 static uint64_t rnd_any(void)
 {
-	return rnd() >> (rnd() % 64);
+	return any() >> (any() % 64);
 }
 
 /* Bytes of which most are letters, some need escaping and some are no UTF-8. */
@@ -70,15 +61,15 @@ static size_t rnd_text(char *text, size_t most)
 					      "\xc3",
 					      "\xe2\x82",
 					      "\0" };
-	size_t bytes = 0, wanted = rnd() % (most + 1);
-	bool wild = rnd() % 2;
+	size_t bytes = 0, wanted = any() % (most + 1);
+	bool wild = any() % 2;
 
 	while (bytes < wanted) {
-		const char *piece = pieces[rnd() % 14];
+		const char *piece = pieces[any() % 14];
 		size_t length = *piece ? strlen(piece) : 1;
 
-		if (!wild || rnd() % 4 || bytes + length > wanted) {
-			text[bytes++] = (char)('a' + rnd() % 26);
+		if (!wild || any() % 4 || bytes + length > wanted) {
+			text[bytes++] = (char)('a' + any() % 26);
 			continue;
 		}
 		memcpy(text + bytes, piece, length);
@@ -267,7 +258,7 @@ static void test_random_times(void **state)
 	(void)state;
 	record.flags = PFW_RECORD_EPOCH_NS;
 	for (int i = 0; i < 20000; i++) {
-		record.t0 = i % 3 ? rnd_any() >> 1 : 1795230878000000000 + rnd() % 3000000000;
+		record.t0 = i % 3 ? rnd_any() >> 1 : 1795230878000000000 + any() % 3000000000;
 		record.dur = rnd_any() % (INT64_MAX - record.t0 + 1);
 		world.json.whole_us = i % 7 == 0;
 		if (world.json.whole_us)
@@ -303,8 +294,8 @@ static void test_ticks(void **state)
 			map->version++;
 			map->real_offset_ns += 1000001;
 		}
-		record.t0 = i % 50 ? rnd() % 10000000 : rnd();
-		record.dur = i % 70 ? rnd() % 3000000 : rnd() >> 1;
+		record.t0 = i % 50 ? any() % 10000000 : any();
+		record.dur = i % 70 ? any() % 3000000 : any() >> 1;
 		start = pfw_clock_map_epoch_ns(map, record.t0);
 		end = record.t0 + record.dur < record.t0 ? UINT64_MAX : record.t0 + record.dur;
 		end = pfw_clock_map_epoch_ns(map, end);
@@ -327,10 +318,10 @@ static void test_repeating_values(void **state)
 	char text[160];
 
 	(void)state;
-	for (int i = 0; i < 50000; i++) {
+	for (unsigned i = 0; i < random_cases(50000); i++) {
 		for (int k = 0; k < 4; k++)
-			if (rnd() % 3 == 0)
-				record.value[k] = few[rnd() % 9];
+			if (any() % 3 == 0)
+				record.value[k] = few[any() % 9];
 		snprintf(text, sizeof(text),
 			 "\"fd\":%ld,\"ret\":%ld,\"count\":%lu,\"offset\":%ld}}\n",
 			 (int64_t)record.value[1], (int64_t)record.value[0], record.value[2],
@@ -558,19 +549,19 @@ static uint64_t rnd_value(unsigned int type, char *text, size_t most)
 	case PFW_TYPE_U64:
 		return rnd_any() >> 1; /* jansson's integers are signed */
 	case PFW_TYPE_I64:
-		return rnd() % 2 ? rnd_any() : -rnd_any();
+		return any() % 2 ? rnd_any() : -rnd_any();
 	case PFW_TYPE_BOOL:
-		return rnd() % 2;
+		return any() % 2;
 	case PFW_TYPE_KIND:
-		return rnd() % 11;
+		return any() % 11;
 	case PFW_TYPE_DIM3:
-		return rnd() >> 1;
+		return any() >> 1;
 	case PFW_TYPE_STRING:
 		return rnd_text(text, most);
 	case PFW_TYPE_JSON:
-		return strlen(strcpy(text, json[rnd() % 8]));
+		return strlen(strcpy(text, json[any() % 8]));
 	default:
-		return rnd();
+		return any();
 	}
 }
 
@@ -796,7 +787,7 @@ static const struct {
 static void make_pp(struct pfw_record *record, struct tail *tail, uint64_t *value,
 		    char (*texts)[128], const char *name)
 {
-	uint64_t mask = rnd() & rnd() & ((1ull << PFW_PP_BITS) - 1);
+	uint64_t mask = any() & any() & ((1ull << PFW_PP_BITS) - 1);
 	unsigned int bit, index = PFW_PP_HEAD;
 
 	tail->bytes = 0;
@@ -1112,10 +1103,10 @@ static void test_strings(void **state)
 	for (int i = 0; i < 20000; i++)
 		check_string(text, rnd_text(text, sizeof(text)));
 	for (int i = 0; i < 20000; i++) {
-		size_t bytes = rnd() % 24;
+		size_t bytes = any() % 24;
 
 		for (size_t k = 0; k < bytes; k++)
-			text[k] = (char)(rnd() % 4 ? 0x80 | rnd() : rnd());
+			text[k] = (char)(any() % 4 ? 0x80 | any() : any());
 		check_string(text, bytes);
 	}
 }
@@ -1187,7 +1178,7 @@ static void test_integers(void **state)
 		check_numbers(power);
 		check_numbers(-power);
 	}
-	for (uint64_t i = 0; i < 200000; i++) {
+	for (uint64_t i = 0; i < random_cases(200000); i++) {
 		check_numbers(i);
 		check_numbers(i * 499 + 97); /* up to 10^8, all digits */
 		check_numbers(rnd_any());
@@ -1248,14 +1239,14 @@ static void test_doubles(void **state)
 		assert_string_equal(text, cases[i].text);
 		check_double(cases[i].value);
 	}
-	for (int i = 0; i < 200000; i++) {
-		uint64_t bits = rnd();
-		double any;
+	for (unsigned i = 0; i < random_cases(200000); i++) {
+		uint64_t bits = any();
+		double value;
 
-		memcpy(&any, &bits, 8);
-		check_double(any);
-		check_double((double)(rnd() % 1000000) / 1000);
-		check_double((double)(int64_t)rnd() / 4611686018427387904.0);
+		memcpy(&value, &bits, 8);
+		check_double(value);
+		check_double((double)(any() % 1000000) / 1000);
+		check_double((double)(int64_t)any() / 4611686018427387904.0);
 	}
 	for (int exponent = -1074; exponent < 1024; exponent++) {
 		check_double(ldexp(1, exponent)); /* where the step below is half as wide */
@@ -1445,13 +1436,13 @@ static void test_any_bytes(void **state)
 	for (int i = 0; i < 30000; i++) {
 		struct pfw_record record;
 		char tail[512];
-		size_t bytes = rnd() % sizeof(tail);
+		size_t bytes = any() % sizeof(tail);
 
 		for (size_t k = 0; k < sizeof(record); k++)
-			((unsigned char *)&record)[k] = (unsigned char)(rnd() % 3 ? 0 : rnd());
+			((unsigned char *)&record)[k] = (unsigned char)(any() % 3 ? 0 : any());
 		record.template %= WORLD_TEMPLATES;
 		for (size_t k = 0; k < bytes; k++)
-			tail[k] = (char)(rnd() % 3 ? 0 : rnd());
+			tail[k] = (char)(any() % 3 ? 0 : any());
 		if (encode_tail(&record, tail, bytes) && world.line[0])
 			assert_true(pfw_json_valid(world.line, strcspn(world.line, "\n")));
 	}
