@@ -987,7 +987,7 @@ def test_doctor_says_what_is_missing():
     assert of("cupti") == f"ok {STANDINS[13]}/libcupti.so.13"
     assert "is CUDA's stub" in of("gpu", STANDIN="stub") and not of("cupti", STANDIN="stub")
     assert "finds no device" in of("gpu", STANDIN="devices=0")
-    assert of("cupti", STANDIN="driver=12040").startswith("note no libcupti")
+    assert of("cupti", STANDIN="driver=12040").startswith("note the dynamic linker finds no libcupti")
     assert of("cupti", PFW_CUPTI_LIB="/none.so").startswith("WRONG PFW_CUPTI_LIB: /none.so")
     assert "another tool" in of("injection", CUDA_INJECTION64_PATH="/nsys.so")
 
