@@ -1,6 +1,5 @@
 /* tools/overlap/print.c - prints the result of `pfw overlap` as text or Markdown. */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,7 +211,6 @@ struct filling {
 	struct grid_cell *cell;
 	size_t columns;
 	uint64_t wanted;
-	_Atomic size_t next;
 };
 
 /* A thread takes so many at a time. */
@@ -230,17 +228,13 @@ static void fill_step(const struct filling *filling, const struct overlap_step *
 	*cell = grid_cell(GRID_ID, step->rank->rank >= 0, step->rank->rank);
 }
 
-static void fill_steps(void *user, unsigned worker)
+static void fill_part(void *user, size_t number)
 {
-	struct filling *filling = user;
-	size_t count = filling->steps->count, first;
+	const struct filling *filling = user;
+	size_t first = number * STEPS_A_PART;
 
-	(void)worker;
-	while ((first = atomic_fetch_add(&filling->next, STEPS_A_PART)) < count) {
-		for (size_t i = first; i < count && i < first + STEPS_A_PART; i++)
-			fill_step(filling, &filling->steps->step[i],
-				  filling->cell + i * filling->columns);
-	}
+	for (size_t i = first; i < filling->steps->count && i < first + STEPS_A_PART; i++)
+		fill_step(filling, &filling->steps->step[i], filling->cell + i * filling->columns);
 }
 
 static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
@@ -256,7 +250,8 @@ static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 	filling.columns = sheet->grid.columns;
 	filling.cell = grid_extend(&sheet->grid, steps->count);
 	if (filling.cell)
-		pfw_pool_each(steps->count > STEPS_A_PART ? sheet->jobs : 1, fill_steps, &filling);
+		pfw_pool_share(sheet->jobs, (steps->count + STEPS_A_PART - 1) / STEPS_A_PART,
+			       fill_part, &filling);
 	end(sheet, "Steps");
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,7 +361,6 @@ struct writing {
 		size_t bytes;
 	} * part;
 	size_t parts;
-	_Atomic size_t next;
 };
 
 static void put_part(const struct writing *writing, size_t part, FILE *out)
@@ -376,23 +374,18 @@ static void put_part(const struct writing *writing, size_t part, FILE *out)
 		put_row(grid, &line, row, writing->column);
 }
 
-static void write_parts(void *user, unsigned worker)
+static void write_part(void *user, size_t number)
 {
-	struct writing *writing = user;
-	size_t i;
+	const struct writing *writing = user;
+	struct part *part = &writing->part[number];
+	FILE *out = open_memstream(&part->text, &part->bytes);
 
-	(void)worker;
-	while ((i = atomic_fetch_add(&writing->next, 1)) < writing->parts) {
-		struct part *part = &writing->part[i];
-		FILE *out = open_memstream(&part->text, &part->bytes);
-
-		if (!out)
-			continue;
-		put_part(writing, i, out);
-		if (fclose(out)) {
-			free(part->text);
-			part->text = NULL;
-		}
+	if (!out)
+		return;
+	put_part(writing, number, out);
+	if (fclose(out)) {
+		free(part->text);
+		part->text = NULL;
 	}
 }
 
@@ -406,7 +399,7 @@ static void put_rows(const struct grid *grid, const struct fit_column *column, F
 	if (grid->jobs > 1 && writing.parts > 2)
 		writing.part = calloc(writing.parts, sizeof(*writing.part));
 	if (writing.part)
-		pfw_pool_each(grid->jobs, write_parts, &writing);
+		pfw_pool_share(grid->jobs, writing.parts, write_part, &writing);
 	for (size_t i = 0; i < writing.parts; i++) {
 		if (writing.part && writing.part[i].text) {
 			fwrite(writing.part[i].text, 1, writing.part[i].bytes, out);

@@ -2,7 +2,6 @@
 #include "store/index/parts.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "store/index/internal.h"
@@ -164,7 +163,6 @@ static bool may_grow(const struct pfw_index_writer *writer, const struct pfw_ind
 struct ending {
 	struct pfw_index_writer *writer;
 	bool grows;
-	_Atomic size_t left; /* kinds without them */
 	struct ended {
 		bool made;
 		struct pfw_blob state, end, more[PFW_INDEX_MORES];
@@ -194,16 +192,9 @@ static void end_kind(struct ending *ending, size_t number)
 }
 
 /* The last kinds first: they take little time, and the longest, `table`, does not come last. */
-static void end_kinds(void *user, unsigned worker)
+static void end_one(void *user, size_t number)
 {
-	struct ending *ending = user;
-	size_t left = atomic_load(&ending->left);
-
-	(void)worker;
-	while (left) {
-		if (atomic_compare_exchange_weak(&ending->left, &left, left - 1))
-			end_kind(ending, left - 1);
-	}
+	end_kind(user, pfw_index_kind_count - 1 - number);
 }
 
 static int put_ended(struct pfw_index_writer *writer, size_t number, struct ended *ended)
@@ -227,13 +218,12 @@ static int put_ended(struct pfw_index_writer *writer, size_t number, struct ende
 
 int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
-	struct ending ending = { .writer = writer,
-				 .grows = may_grow(writer, trace),
-				 .left = pfw_index_kind_count };
+	struct ending ending = { .writer = writer, .grows = may_grow(writer, trace) };
 	int error = 0;
 
 	/* `table` takes as long as all others; with few blocks less than to start a thread. */
-	pfw_pool_each(trace->jobs > 1 && writer->blocks > FEW_BLOCKS ? 2 : 1, end_kinds, &ending);
+	pfw_pool_share(trace->jobs > 1 && writer->blocks > FEW_BLOCKS ? 2 : 1, pfw_index_kind_count,
+		       end_one, &ending);
 	for (size_t i = 0; i < pfw_index_kind_count; i++) {
 		struct ended *ended = &ending.of[i];
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct member {
@@ -170,4 +171,28 @@ void pfw_pool_each(unsigned jobs, void (*run)(void *user, unsigned worker), void
 	while (--count)
 		pthread_join(each[count].thread, NULL);
 	free(each);
+}
+
+struct share {
+	size_t count;
+	void (*run)(void *user, size_t number);
+	void *user;
+	_Atomic size_t next;
+};
+
+static void run_share(void *user, unsigned worker)
+{
+	struct share *share = user;
+	size_t number;
+
+	(void)worker;
+	while ((number = atomic_fetch_add(&share->next, 1)) < share->count)
+		share->run(share->user, number);
+}
+
+void pfw_pool_share(unsigned jobs, size_t count, void (*run)(void *user, size_t number), void *user)
+{
+	struct share share = { .count = count, .run = run, .user = user };
+
+	pfw_pool_each(jobs < count ? jobs : (unsigned)count, run_share, &share);
 }

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct pfw_pool; /* opaque: see pool.c */
 
@@ -36,6 +37,10 @@ void pfw_pool_close(struct pfw_pool *pool);
 /* Call run() in `jobs` threads at a time, or fewer if thread creation fails; the caller is worker
  * 0.  Return when all calls have returned.  Thread: any. */
 void pfw_pool_each(unsigned jobs, void (*run)(void *user, unsigned worker), void *user);
+
+/* Call run() once for each number below `count`, in the same threads; each takes the next number. */
+void pfw_pool_share(unsigned jobs, size_t count, void (*run)(void *user, size_t number),
+		    void *user);
 
 /* Start a thread with all signals blocked: signals must interrupt the waits of the main thread. 0
  * or -errno.  Thread: any. */

@@ -153,24 +153,17 @@ struct looking {
 	char *const *path;
 	size_t count;
 	const struct opening *opening;
-	_Atomic size_t next;
 };
 
-static void look_at_all(void *user, unsigned worker)
+static void look_ahead(void *user, size_t number)
 {
-	struct looking *looking = user;
-	size_t i;
+	const struct looking *looking = user;
+	const char *path = looking->path[number];
+	struct stat st;
 
-	(void)worker;
-	while ((i = atomic_fetch_add_explicit(&looking->next, 1, memory_order_relaxed)) <
-	       looking->count) {
-		struct stat st;
-
-		looking->look[i] = (struct look){ .done = false };
-		if (stat(looking->path[i], &st) == 0 && S_ISREG(st.st_mode) &&
-		    !pfw_partial_is_name(looking->path[i]))
-			look_at(&looking->look[i], looking->path[i], looking->opening);
-	}
+	looking->look[number] = (struct look){ .done = false };
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !pfw_partial_is_name(path))
+		look_at(&looking->look[number], path, looking->opening);
 }
 
 /* Add one file, unless it is a duplicate.  `look` may be done already.  0 or -ENOMEM. */
@@ -266,9 +259,8 @@ static int add_files(struct opening *opening, struct pfw_paths *paths, int error
 	for (size_t i = 0; !error && i < paths->count; i += looking.count) {
 		looking.path = paths->path + i;
 		looking.count = paths->count - i < LOOK_AHEAD ? paths->count - i : LOOK_AHEAD;
-		atomic_store_explicit(&looking.next, 0, memory_order_relaxed);
 		if (paths->count >= FEW)
-			pfw_pool_each(pfw_cpus(), look_at_all, &looking);
+			pfw_pool_share(pfw_cpus(), looking.count, look_ahead, &looking);
 		for (size_t j = 0; j < looking.count; j++) {
 			if (!error)
 				error = add_file(opening, looking.path[j], &looking.look[j]);
@@ -337,24 +329,16 @@ void pfw_traces_sort(struct pfw_traces *traces)
 
 struct knowing {
 	struct pfw_traces *traces;
-	_Atomic size_t next;
 	_Atomic int error;
 };
 
-static void read_processes(void *user, unsigned worker)
+static void read_processes(void *user, size_t number)
 {
 	struct knowing *knowing = user;
-	struct pfw_traces *traces = knowing->traces;
-	size_t i;
+	int error = pfw_processes_read(&knowing->traces->file[number]);
 
-	(void)worker;
-	while ((i = atomic_fetch_add_explicit(&knowing->next, 1, memory_order_relaxed)) <
-	       traces->count) {
-		int error = pfw_processes_read(&traces->file[i]);
-
-		if (error)
-			atomic_store_explicit(&knowing->error, error, memory_order_relaxed);
-	}
+	if (error)
+		atomic_store_explicit(&knowing->error, error, memory_order_relaxed);
 }
 
 /* Read the processes of all files; use one of several files with the same process. */
@@ -367,7 +351,8 @@ static int know_processes(struct opening *opening)
 	/* An index may be enough to answer for one file. */
 	if (opening->flags & PFW_TRACES_HEADS && traces->count == 1)
 		return 0;
-	pfw_pool_each(traces->count < FEW ? 1 : pfw_cpus(), read_processes, &knowing);
+	pfw_pool_share(traces->count < FEW ? 1 : pfw_cpus(), traces->count, read_processes,
+		       &knowing);
 	error = knowing.error;
 	if (!error && !(opening->flags & PFW_TRACES_EACH))
 		error = pfw_processes_drop_doubles(traces);
